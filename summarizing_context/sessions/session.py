@@ -457,23 +457,23 @@ class Session:
             keep = present.common_prefix(log)
             if keep == len(present) == len(durable) and present.messages == keep and len(durable) == len(log):
                 return
-            pinned = present.pinned
-            with self.foreground:
+            pinned, filled = present.pinned, await self._filled(log)
+
+            async def commit() -> None:
                 # once committed it waits until no thread reads the session
-                filled, made = await self._filled(log), None
-                committed = partial(self.foreground.change, partial(self._replaced, filled))
-                while made is None:
+                keep, committed = -1, partial(self.foreground.change, partial(self._replaced, filled))
+                while keep != present.common_prefix(log):  # again where it was added to meanwhile
                     keep = present.common_prefix(log)
                     rest = [self.intake.stored(entry) async for entry in in_turns(durable[keep:])]
-                    if keep != present.common_prefix(log):  # added to meanwhile
-                        continue
-                    if keep == len(present):
-                        await store.replace(self.id, keep, rest, committed)
-                        break
+                if keep == len(present):
+                    await store.replace(self.id, keep, rest, committed)
+                else:
                     name = f"before the log was {'replaced' if keep or rest else 'cleared'}"
                     now = self.id, self.place, name, self.provider_views()
-                    # None: a cancelled replacement of the log was still on its way
-                    made = await store.checkpoints.replace(*now, keep, rest, committed=committed)
+                    await store.checkpoints.replace(*now, keep, rest, committed=committed)
+
+            with self.foreground:
+                await finish_despite_cancellation(commit())
             if present.pinned != pinned:
                 await store.save_pins(self.id, encode_pins(present.pinned), lambda: None)
             covering = [one for one in self.views.provider_views if one.state.stop > self.log.leading_count]
@@ -585,9 +585,7 @@ class Session:
             if base.CHECKPOINT_ID.fullmatch(name):
                 raise SettingsError(f"a checkpoint cannot be named {name!r}: ids look like that; choose another name")
         async with self.changing:
-            made = None
-            while made is None:  # a cancelled replacement of the log was still on its way
-                made = await self.store.checkpoints.save(self.id, name, self.place, self.provider_views())
+            made = await self.store.checkpoints.save(self.id, name, self.place, self.provider_views())
             if self.learner is not None:
                 self.learner.read_to_end()
             return made
@@ -610,11 +608,10 @@ class Session:
             there = await self.store.checkpoints.load(self.id, id)
             entries, _ = await self.in_thread(partial(self._decoded, there.entries))
             filled = await self._filled(entries, states.closings_of(one.state for one in there.provider_views))
-            back, made = partial(self.foreground.change, partial(self._go_back, filled, there)), None
-            name, kept = f"before restoring {there.checkpoint.id}", self.store.checkpoints
-            while made is None:
-                now = self.place, name, self.provider_views()
-                made = await kept.restore(self.id, there.checkpoint.id, *now, back)
+            back = partial(self.foreground.change, partial(self._go_back, filled, there))
+            id, place, views = there.checkpoint.id, self.place, self.provider_views()
+            restoring = self.store.checkpoints.restore(self.id, id, place, f"before restoring {id}", views, back)
+            made = await finish_despite_cancellation(restoring)
             await self.worker.recall(everything=True)
             rows = []
             async for at, entry in in_turns(list(enumerate(self.log.entries))):
@@ -720,13 +717,13 @@ class Session:
     async def _make(
         self, change: states.Change | None, decide: Callable[[], states.Change | None], began: float
     ) -> states.ActivationReport | None:
-        """Commit and show; decide again where a cancelled `set_messages` took effect in between."""
+        """Commit and show; decide again where the view has changed in between."""
         while change is not None:
             if self.announce is None:
                 self.notify("pre_compact", {"messages": len(self.log), "tokens": change.report.tokens_before})
-            made, view = self.views.record(change), change.provider_view
+            made = self.views.record(change)
             form = made.stored(states.encode_state(change.before))
-            await self.save_state(view.key, change.state, form)
+            await self.save_state(change.provider_view.key, change.state, form)
             if self._show(change, made, began):
                 return change.report
             change = await self._decided(decide, True)
@@ -768,7 +765,7 @@ class Session:
                 form = made.stored(states.encode_state(change.before))
                 await self.store.save_activation(self.id, view.key, states.encode_state(change.state), form)
                 if not self._show(change, made, began):
-                    raise UndoError("the log was replaced meanwhile; look at activations() again")
+                    raise UndoError("the view has changed meanwhile; look at activations() again")
                 if self.log.pinned.pins:
                     views.refresh_pins()  # what was pinned since
 
@@ -777,7 +774,7 @@ class Session:
             return made
 
     def _show(self, change: states.Change, made: states.ActivationRecord, began: float) -> bool:
-        """An activation is committed: the next view shows it. False if the log was replaced in between."""
+        """An activation is committed: the next view shows it. False if the view has changed in between."""
         figures = self.views.apply(change, made)
         if figures is None:
             return False

@@ -254,11 +254,11 @@ ProviderViews = Sequence[StoredProviderView]
 class CheckpointStore(Protocol):
     """Checkpoints of all sessions. An id may also be a name: then the newest checkpoint of that name is meant.
 
-    Methods that take one raise `CheckpointNotFoundError` where there is none. Those that take a place return None, with
-    nothing done, if the log was replaced since.
+    Methods that take one raise `CheckpointNotFoundError` where there is none. Those that take a place raise
+    `StoreError`, with nothing done, if the log was replaced since.
     """
 
-    async def save(self, session_id: str, name: str | None, place: Place, views: ProviderViews) -> Checkpoint | None:
+    async def save(self, session_id: str, name: str | None, place: Place, views: ProviderViews) -> Checkpoint:
         """Keep the log's first `place.messages` entries and the provider views."""
 
     async def load(self, session_id: str, id: str) -> StoredCheckpoint:
@@ -266,7 +266,7 @@ class CheckpointStore(Protocol):
 
     async def restore(
         self, session_id: str, id: str, place: Place, name: str, views: ProviderViews, committed: Committed
-    ) -> Checkpoint | None:
+    ) -> Checkpoint:
         """Make a checkpoint of the present, of this name, and return it; then make the log, the pins and the
         activation states those of `id`, and forget what `Store.replace` does; rules stay of what both begin with."""
 
@@ -279,7 +279,7 @@ class CheckpointStore(Protocol):
         keep: int,
         entries: Entries,
         committed: Committed,
-    ) -> Checkpoint | None:
+    ) -> Checkpoint:
         """Make a checkpoint of the present, of this name; then replace the log as `Store` does."""
 
     async def fork(self, session_id: str, id: str, new_id: str) -> None:

@@ -655,19 +655,15 @@ class RelationalStore:
         return True
 
 
-class _Overtaken(StoreError):
-    """The log was replaced since the caller looked at it."""
-
-
 class RelationalCheckpoints(Part):
     """The `CheckpointStore` of a relational store."""
 
-    async def save(self, session_id: str, name: str | None, place: Place, views: ProviderViews) -> Checkpoint | None:
+    async def save(self, session_id: str, name: str | None, place: Place, views: ProviderViews) -> Checkpoint:
         def work(connection: Connection) -> Checkpoint:
             head = head_of(connection, session_id)._replace(stop=place.messages)
             return _keep(connection, session_id, name, views, head)
 
-        return await self._unless_overtaken(session_id, place, work)
+        return await self._write(session_id, place, work)
 
     async def load(self, session_id: str, id: str) -> base.StoredCheckpoint:
         def work(connection: Connection) -> base.StoredCheckpoint:
@@ -678,7 +674,7 @@ class RelationalCheckpoints(Part):
 
     async def restore(
         self, session_id: str, id: str, place: Place, name: str, views: ProviderViews, committed: Committed
-    ) -> Checkpoint | None:
+    ) -> Checkpoint:
         def work(connection: Connection) -> Checkpoint:
             _, head, views_then, pins = _find(connection, session_id, id)
             kept = _keep(connection, session_id, name, views)
@@ -686,7 +682,7 @@ class RelationalCheckpoints(Part):
             _show_again(connection, session_id, views_then, pins)
             return kept
 
-        return await self._unless_overtaken(session_id, place, work, committed)
+        return await self._write(session_id, place, work, committed)
 
     async def replace(
         self,
@@ -697,7 +693,7 @@ class RelationalCheckpoints(Part):
         keep: int,
         entries: base.Entries,
         committed: Committed,
-    ) -> Checkpoint | None:
+    ) -> Checkpoint:
         new = tuple(entries)
 
         def work(connection: Connection) -> Checkpoint:
@@ -705,7 +701,7 @@ class RelationalCheckpoints(Part):
             replace(connection, session_id, keep, new)
             return kept
 
-        return await self._unless_overtaken(session_id, place, work, committed)
+        return await self._write(session_id, place, work, committed)
 
     async def fork(self, session_id: str, id: str, new_id: str) -> None:
         self._store.refuse_if_read_only("fork a session")
@@ -735,20 +731,15 @@ class RelationalCheckpoints(Part):
 
         await self._store.write(session_id, work)
 
-    async def _unless_overtaken(
+    async def _write(
         self, session_id: str, place: Place, work: Work[Checkpoint], committed: Committed | None = None
-    ) -> Checkpoint | None:
-        """Run `work`, or return None with nothing done where the log was replaced since `place`."""
-
-        def unless_overtaken(connection: Connection) -> Checkpoint:
+    ) -> Checkpoint:
+        def unless_replaced(connection: Connection) -> Checkpoint:
             if connection.run("log_version", session_id=session_id).fetchone() != (place.log_version,):
-                raise _Overtaken(f"the log of session {session_id!r} was replaced meanwhile; try again")
+                raise StoreError(f"the log of session {session_id!r} was replaced meanwhile; try again")
             return work(connection)
 
-        try:
-            return await self._store.write(session_id, unless_overtaken, committed)
-        except _Overtaken:
-            return None
+        return await self._store.write(session_id, unless_replaced, committed)
 
 
 # Heads, branches and entries

@@ -66,7 +66,7 @@ _FULL: Fault = (
     "no space is left for the file, or a limit on its size is reached; nothing was written: free some and call again",
 )
 
-_BY_SQLITE = {  # by code; extended codes are looked up first
+_BY_SQLITE: dict[int, Fault] = {  # by code; extended codes are looked up first
     **dict.fromkeys((sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE), _FULL),
     **dict.fromkeys((sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL), _LOCKED),
     **dict.fromkeys((sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_FORMAT), _CORRUPT),
