@@ -386,8 +386,7 @@ class SummarizingContext:
         return list(self._session.check().log.rules.all())
 
     async def plan(self) -> Plan | None:
-        """Return the newest plan or to-do list of the log, as a tool wrote it; None without one, or for an empty
-        one."""
+        """Return the newest plan or to-do list of the log, as a tool wrote it; None without one or if it is empty."""
         newest = self._session.check().log.kept_texts.plan()
         return newest and Plan("\n".join(item.line for item in newest.items), newest.message)
 
@@ -436,12 +435,8 @@ class SummarizingContext:
         session, what = self._session.check(writes=True), index_or_text
         log = session.log
         if isinstance(what, str):
-            if not what.strip() or len(what) > 2_000:
-                raise SettingsError("a pinned text has 1-2,000 characters; pin its message by the index")
-            try:
-                what.encode()
-            except UnicodeEncodeError:
-                raise SettingsError("a pinned text holds half a character (a lone surrogate); leave it out") from None
+            if not what.strip() or len(what) > 2_000 or what.encode("utf-8", "replace").decode() != what:
+                raise SettingsError("a pinned text has 1-2,000 whole characters; pin its message by the index")
             pin = Pin("", text=what)
         elif isinstance(what, bool) or not isinstance(what, int):
             raise SettingsError(f"what is pinned is a message's index (int) or a text (str), not {type(what).__name__}")
@@ -470,8 +465,7 @@ class SummarizingContext:
         return list(self._session.check().log.pinned.pins)
 
     async def checkpoint(self, name: str | None = None) -> str:
-        """Keep the present log, without ephemeral messages, and what is shown of it; return the id to come back
-        with."""
+        """Keep the present log, without ephemeral messages, and what is shown of it; return the id to go back to it."""
         return (await self._session.check(writes=True).save_checkpoint(name)).id
 
     async def restore(self, id: str) -> str:
@@ -502,8 +496,7 @@ class SummarizingContext:
         await session.store.checkpoints.delete(session.id, _checkpoint_id(id))
 
     def should_checkpoint(self) -> bool:
-        """Return whether a multiple of `checkpoint_interval_messages` was reached and its checkpoint is not made
-        yet."""
+        """Return whether a multiple of `checkpoint_interval_messages` was reached and its checkpoint is still due."""
         return self._session.check().checkpoint_is_due
 
     async def search(

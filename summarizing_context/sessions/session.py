@@ -56,8 +56,7 @@ class Took:
 
 @dataclass(frozen=True, slots=True)
 class CacheFigures:
-    """Tokens of requests, and US dollars; None where a model's price is not known. The calls for summaries are not in
-    them."""
+    """Tokens of requests, and US dollars; None where a model's price is not known. Calls for summaries are left out."""
 
     requests: int = 0
     reported: int = 0  # requests of which the provider has told; the others are estimated
@@ -375,8 +374,7 @@ class Session:
         self.worker.start_tokens = self._start_tokens()
 
     def _decoded(self, stored: Sequence[base.StoredEntry]) -> tuple[list[Entry], list[tuple[int, bytes]]]:
-        """Return entries as the log holds them, and facts that were derived again, as the store keeps them, by
-        place."""
+        """Return entries as the log holds them, and facts that were derived again, as the store keeps them."""
         entries, derived = list[Entry](), list[tuple[int, bytes]]()
         for message, facts, _ in stored:
             try:

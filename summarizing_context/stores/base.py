@@ -169,8 +169,7 @@ class Store(Protocol):
         """Keep what a session has pinned, in the place of what it had. Checkpoints and forks keep it too."""
 
     async def save_verdicts(self, session_id: str, rows: Sequence[tuple[int, StoredVerdict]]) -> None:
-        """Keep verdicts on messages that are in the log, each with its place, unless they are kept already, by this or
-        with an entry."""
+        """Keep verdicts on messages that are in the log, each with its place, unless they are kept already."""
 
     async def save_facts(self, session_id: str, rows: Sequence[tuple[int, bytes]]) -> None:
         """Put facts, each with the place of its message in the log, in the place of those that were stored with it, for
