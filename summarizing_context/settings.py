@@ -609,11 +609,9 @@ class Settings:
         **arguments: Any,
     ) -> Self:
         """Return settings from all places: argument over environment over file, TOML or `.json`, over default."""
-        sources = []
-        if file is not None and str(file).lower().endswith(".json"):
-            sources = [_file(file, json.load, table)]
-        elif file is not None:
-            sources = [_file(file, tomllib.load, TOML_TABLE if table is None else table)]
+        is_json = str(file).lower().endswith(".json")
+        inside = TOML_TABLE if table is None and not is_json else table
+        sources = [] if file is None else [_file(file, json.load if is_json else tomllib.load, inside)]
         return cls(**accepted(cls, *sources, _environment(cls, prefix, environ), flattened(arguments)))
 
 

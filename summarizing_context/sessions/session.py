@@ -577,11 +577,10 @@ class Session:
         self._begin_here()
 
     async def save_checkpoint(self, name: str | None = None) -> Checkpoint:
-        if name is not None:
-            if not isinstance(name, str) or not name.strip() or not name.isprintable() or len(name) > 200:
-                raise SettingsError(f"a checkpoint name is 1-200 printable characters or None, not {briefly(name, 60)}")
-            if base.CHECKPOINT_ID.fullmatch(name):
-                raise SettingsError(f"a checkpoint cannot be named {name!r}: ids look like that; choose another name")
+        is_text = isinstance(name, str) and name.strip() and name.isprintable() and len(name) <= 200
+        if name is not None and (not is_text or base.CHECKPOINT_ID.fullmatch(name)):
+            said = f"a checkpoint name is 1-200 printable characters, but no id, or None; not {briefly(name, 60)}"
+            raise SettingsError(said)
         async with self.changing:
             made = await self.store.checkpoints.save(self.id, name, self.place, self.provider_views())
             if self.learner is not None:
