@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from summarizing_context.retrieval.tools import compact_tool_schema as compact_tool_schema
     from summarizing_context.retrieval.tools import memory_tool_schemas as memory_tool_schemas
     from summarizing_context.retrieval.tools import recall_tool_schema as recall_tool_schema
-    from summarizing_context.sessions.follower import FollowReport as FollowReport
     from summarizing_context.sessions.session import BudgetReport as BudgetReport
     from summarizing_context.sessions.session import CacheFigures as CacheFigures
+    from summarizing_context.sessions.session import FollowReport as FollowReport
     from summarizing_context.sessions.session import Statistics as Statistics
     from summarizing_context.settings import LedgerRule as LedgerRule
     from summarizing_context.settings import Settings as Settings
@@ -62,8 +62,7 @@ _HOMES = {  # modules whose names are loaded when they are first used
     "retrieval.search": "Memory MemoryEntry",
     "retrieval.pages": "Page",
     "retrieval.tools": "compact_tool_schema memory_tool_schemas recall_tool_schema",
-    "sessions.follower": "FollowReport",
-    "sessions.session": "BudgetReport CacheFigures Statistics",
+    "sessions.session": "BudgetReport CacheFigures FollowReport Statistics",
     "settings": "LedgerRule Settings",
     "stores.base": "Checkpoint SearchHit",
     "summarizers.base": "SummaryJob SummaryReply",

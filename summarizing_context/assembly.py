@@ -103,12 +103,7 @@ _WANTED = (  # of what a program passes, a method, and what is said without it
     ("store", "claim", "pass an open store; a path goes into Settings(store=)"),
     ("summarizer", "summarize", "it needs a method `async def summarize(job) -> str`"),
     ("redact", "__call__", "it is a function from text to text, or None"),
-    (
-        "embedder",
-        "embed",
-        "it is a function from a list of texts to a list of vectors, or an object with such a method `embed`; either "
-        "may be async",
-    ),
+    ("embedder", "embed", "it is a function from a list of texts to their vectors, or has such a method `embed`"),
 )
 
 
@@ -133,9 +128,7 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
                 "`SessionStore` in summarizing_context/stores/base.py says what a store has"
             )
         if not isinstance(settings, Settings):
-            raise SettingsError(
-                f"settings are a Settings value, not {type(settings).__name__}; use Settings.from_mapping"
-            )
+            raise SettingsError(f"settings are a Settings, not {type(settings).__name__}; use Settings.from_mapping")
         clock = choose_clock(options.clock)
         counter = await choose_counter(
             settings.token_counter, count_tokens=options.count_tokens, allow_download=settings.allow_download
@@ -221,15 +214,11 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
         if settings.native == "prefer" and not options.read_only:
             wants, names = f"native = 'prefer' with summarizer = {settings.summarizer!r}", sorted(PROVIDERS)
             if settings.summarizer not in PROVIDERS or options.summarizer is not None:
-                raise SettingsError(
-                    f"{wants}: set summarizer to {' or '.join(map(repr, names))}, without an object of yours"
-                )
+                raise SettingsError(f"{wants}: set summarizer to {' or '.join(map(repr, names))}, and pass no object")
             if options.redact is not None:
                 raise SettingsError("native = 'prefer' sends messages as views show them; leave out redact, or native")
             if settings.summarizer != options.sends_blocks_of:
-                raise SettingsError(
-                    f"{wants}: programs send blocks of 'anthropic', and the OpenAI Agents SDK those of 'openai'"
-                )
+                raise SettingsError(f"{wants}: programs send blocks of 'anthropic', the OpenAI Agents SDK of 'openai'")
             model = make_model(replace(settings, call_timeout=3 * settings.call_timeout), read_only=False)
             keys = filter(None, (settings.api_key, *map(os.environ.get, model.key_variables)))
             account = hashlib.sha256("".join(keys).encode()).hexdigest()[:12]
@@ -289,13 +278,9 @@ def make_vectors(settings: Settings, in_sqlite: VectorStore, *, read_only: bool)
     if settings.vector_store == "sqlite":
         return in_sqlite
     if read_only:
-        raise SettingsError(
-            "vector_store = 'chroma' cannot be opened for reading only; Chroma writes when it is opened"
-        )
+        raise SettingsError("vector_store = 'chroma' cannot be opened for reading only; Chroma writes when opened")
     if is_address(path):
-        raise SettingsError(
-            "vector_store = 'chroma' needs a store in a file; leave it out with store = 'postgresql://…'"
-        )
+        raise SettingsError("vector_store = 'chroma' needs a store in a file; leave it out with postgresql://…")
     folder = None if path == ":memory:" else Path(f"{path}.chroma")
     vectors: VectorStore = import_module("summarizing_context.contrib.chroma").ChromaVectors(in_sqlite, folder)
     return vectors

@@ -27,8 +27,7 @@ from summarizing_context.retrieval.embeddings import EmbeddingSearch
 from summarizing_context.retrieval.pages import Detail, Page, Pages, Place
 from summarizing_context.retrieval.search import Memory, find_hits
 from summarizing_context.retrieval.tools import answer_compact, answer_memory_call, answer_recall
-from summarizing_context.sessions.follower import Follower, FollowReport
-from summarizing_context.sessions.session import BudgetReport, CacheLedger, Session, Statistics, Took
+from summarizing_context.sessions.session import BudgetReport, CacheLedger, FollowReport, Session, Statistics, Took
 from summarizing_context.settings import Settings
 from summarizing_context.stores.base import Checkpoint, SearchHit
 from summarizing_context.summarizers.extractive.summarizer import ExtractiveSummarizer
@@ -73,14 +72,12 @@ class SummarizingContext:
         self._cache = CacheLedger(session, models)
         self._warns_of_room = warns_of_room  # once, that a budget leaves too little of it
         self._closing = closing  # after the worker has stopped
-        self._is_cut_short = False  # closing, by a cancellation
         self._recalled_for: tuple[int, int] | None = None  # log for whose newest message the past was searched
         self.last_view: View | None = None
         """The view handed out last; None before the first."""
         self._ratio, self._samples = 1.0, 0  # tokens that a provider counts for one counted here; of so many requests
         self._window: ProviderWindow | None = None  # of the last request
         self._last_notified: tuple[str | None, int] = (None, 0)  # provider key and budget
-        self._follower = Follower(session)
         self.memory = Memory(session, session.store.memories, embedding_search)
         """What sessions of this project keep for each other: `store`, `retrieve`, `update`, `forget`."""
         found_in = session.counter.count, session.store.index, session.id
@@ -194,10 +191,7 @@ class SummarizingContext:
         A moved `cache_control` mark is no difference, nor is one text block written as a string. `keys` are the host's
         ids, one a message: a message whose key was followed before is not looked at, so a changed one needs another.
         `system` is a prompt that leads the history."""
-        session = self._session.check(writes=True)
-        report = await self._follower.follow(messages, keys, system)
-        await session.checkpoint_if_due()
-        return report
+        return await self._session.check(writes=True).follow(messages, keys, system)
 
     async def clear(self) -> None:
         """Empty the log. What it held is made a checkpoint first; `delete_checkpoint` gives it up."""
@@ -238,9 +232,8 @@ class SummarizingContext:
         since. It stays until it needs another activation, as long as no one asks for one. Called again, the one before
         is taken back. Durable; an activation itself, with the reason `restored`. Raises `UndoError`."""
         made = await self._session.check(writes=True).undo()
-        return ActivationReport(
-            True, made.reason, made.tokens_before, made.tokens_after, made.tokens_before - made.tokens_after
-        )
+        before, after = made.tokens_before, made.tokens_after
+        return ActivationReport(True, made.reason, before, after, before - after)
 
     async def undo_outlook(self) -> ActivationRecord:
         """Return the record that `undo_activation` would make now. Nothing is done. Raises `UndoError`."""
@@ -283,9 +276,7 @@ class SummarizingContext:
         took = Took(input_tokens, cache_read, cache_write, cache_write_long, output_tokens)
         for count in (input_tokens, cache_read, cache_write, cache_write_long, output_tokens):
             if type(count) is not int or count < 0:
-                raise SettingsError(
-                    f"observe_usage got {briefly(count)}; usage is counted in tokens, ints of at least 0"
-                )
+                raise SettingsError(f"observe_usage got {briefly(count)}; usage is in tokens, ints of at least 0")
         if (view := self.last_view) is not None:
             # of a request too small to tell nothing is learnt, nor of figures that cannot be about the same text
             counted = view.tokens + view.fixed_tokens
@@ -354,23 +345,17 @@ class SummarizingContext:
     async def close(self) -> None:
         """End every task, finish the queued writes, give up the session. Takes at most two seconds."""
         if self._session.closed:
-            if self._is_cut_short:
-                await self._session.store.close()
             return
         self._session.closed = True
-        try:
-            with anyio.CancelScope(shield=True):
-                async with self._closing as ends:  # each of them, whatever the others do
-                    if (learner := self._session.learner) is not None:
-                        ends.push_async_callback(learner.close)
-                    ends.push_async_callback(self.memory.close)
-                    await self._session.worker.stop()
-                    if learner is not None:  # learn what the session teaches, within a second
-                        with anyio.move_on_after(2):
-                            await learner.leave(1.0)
-        except BaseException:
-            self._is_cut_short = True
-            raise
+        with anyio.CancelScope(shield=True):
+            async with self._closing as ends:  # each of them, whatever the others do
+                if (learner := self._session.learner) is not None:
+                    ends.push_async_callback(learner.close)
+                ends.push_async_callback(self.memory.close)
+                await self._session.worker.stop()
+                if learner is not None:  # learn what the session teaches, within a second
+                    with anyio.move_on_after(2):
+                        await learner.leave(1.0)
 
     def budget(self) -> BudgetReport:
         """Return how much of the last request's budget the view takes as it stands; `max_tokens` before the first.
@@ -390,9 +375,7 @@ class SummarizingContext:
         """Activate now unless so many tokens are free; the report tells what the view takes after it."""
         session = self._session.check()
         if isinstance(tokens, bool) or not isinstance(tokens, int) or not 0 <= tokens <= session.budget:
-            raise SettingsError(
-                f"make_space got {briefly(tokens)}; it is a number of tokens from 0 to {session.budget}"
-            )
+            raise SettingsError(f"make_space got {briefly(tokens)}; tokens are an int from 0 to {session.budget}")
         memories, now, report = await self.memory.choose(), session.used_tokens(), None
         if now + tokens > session.budget:
             report = await session.activate(session.key, session.budget, "explicit", memories)
@@ -403,8 +386,7 @@ class SummarizingContext:
         return list(self._session.check().log.rules.all())
 
     async def plan(self) -> Plan | None:
-        """Return the newest plan or to-do list of the log, as a tool wrote it; None without one, or for an empty
-        one."""
+        """Return the newest plan or to-do list of the log, as a tool wrote it; None without one or if it is empty."""
         newest = self._session.check().log.kept_texts.plan()
         return newest and Plan("\n".join(item.line for item in newest.items), newest.message)
 
@@ -453,12 +435,8 @@ class SummarizingContext:
         session, what = self._session.check(writes=True), index_or_text
         log = session.log
         if isinstance(what, str):
-            if not what.strip() or len(what) > 2_000:
-                raise SettingsError("a pinned text has 1-2,000 characters; pin its message by the index")
-            try:
-                what.encode()
-            except UnicodeEncodeError:
-                raise SettingsError("a pinned text holds half a character (a lone surrogate); leave it out") from None
+            if not what.strip() or len(what) > 2_000 or what.encode("utf-8", "replace").decode() != what:
+                raise SettingsError("a pinned text has 1-2,000 whole characters; pin its message by the index")
             pin = Pin("", text=what)
         elif isinstance(what, bool) or not isinstance(what, int):
             raise SettingsError(f"what is pinned is a message's index (int) or a text (str), not {type(what).__name__}")
@@ -475,8 +453,6 @@ class SummarizingContext:
     async def unpin(self, id: str) -> None:
         """Give up what `pin` pinned. Raises `PinNotFoundError`."""
         session = self._session.check(writes=True)
-        if not isinstance(id, str):
-            raise SettingsError(f"a pin's id is a string, as pin() and pins() return it; not {type(id).__name__}")
         async with session.changing:
             changed = session.log.pinned.without(id)
             if changed is None:
@@ -489,8 +465,7 @@ class SummarizingContext:
         return list(self._session.check().log.pinned.pins)
 
     async def checkpoint(self, name: str | None = None) -> str:
-        """Keep the present log, without ephemeral messages, and what is shown of it; return the id to come back
-        with."""
+        """Keep the present log, without ephemeral messages, and what is shown of it; return the id to go back to it."""
         return (await self._session.check(writes=True).save_checkpoint(name)).id
 
     async def restore(self, id: str) -> str:
@@ -521,8 +496,7 @@ class SummarizingContext:
         await session.store.checkpoints.delete(session.id, _checkpoint_id(id))
 
     def should_checkpoint(self) -> bool:
-        """Return whether a multiple of `checkpoint_interval_messages` was reached and its checkpoint is not made
-        yet."""
+        """Return whether a multiple of `checkpoint_interval_messages` was reached and its checkpoint is still due."""
         return self._session.check().checkpoint_is_due
 
     async def search(
@@ -613,9 +587,7 @@ class SummarizingContext:
         if token_budget is not None:
             is_int = isinstance(token_budget, int) and not isinstance(token_budget, bool)
             if not is_int or not 0 < token_budget < 2**63:
-                raise SettingsError(
-                    f"token_budget is {briefly(token_budget, 60)}; it is a positive int (tokens), or None"
-                )
+                raise SettingsError(f"token_budget is {briefly(token_budget, 60)}; it is a positive int, or None")
             return int(token_budget)  # the default of `max_tokens` is a kind of int of its own
         # Never more than the window has: what made a provider count less, such as images that it has for less, may have
         # left the next view.

@@ -14,6 +14,7 @@ import functools
 import json
 import os
 import re
+import sys
 import tomllib
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -49,9 +50,7 @@ class LedgerRule:
     def __post_init__(self) -> None:
         texts = (self.tool, self.key, self.operation)
         if not all(isinstance(text, str) and text.strip() for text in texts):
-            raise SettingsError(
-                f"a ledger rule needs a tool, a key and an operation, each a text; it has {briefly(texts, 120)}"
-            )
+            raise SettingsError(f"a ledger rule needs texts as tool, key and operation; it has {briefly(texts, 120)}")
         if self.kind not in get_args(RuleKind):
             kinds = ", ".join(get_args(RuleKind))
             raise SettingsError(f"a ledger rule is about one of {kinds}; this one says kind={briefly(self.kind)}")
@@ -90,9 +89,7 @@ _OF_MEMORIES = {  # the names in that group, apart from `enabled`, and what the 
 # The address of a store
 
 # One that is none of a store, or that has become a path, whose slashes are one. A drive has a single letter.
-_LIKE_AN_ADDRESS = re.compile(
-    r"\s*+(?:([A-Za-z][A-Za-z0-9+.-]+):/|(postgres\w*):|(?=.*\bpassword\s*=))", re.DOTALL | re.I
-)
+_LIKE_AN_ADDRESS = re.compile(r"\s*+(?:([A-Za-z][A-Za-z0-9+.-]+):/|(postgres\w*):|(?=.*\bpassword\s*=))", re.S | re.I)
 
 
 class StoreAddress(str):
@@ -271,11 +268,14 @@ def accepted(cls: type, *sources: Source, also: Iterable[str] = ()) -> dict[str,
         elif not isinstance(name, str):
             problems.append(f"unknown setting {label}: a name is a string")
         else:  # the nearest is called as its source would call it
-            last, near = shown_name(name), _nearest(name, [*known, *also, *KEY_ALIASES, _WHOLE, _MEMORIES])
+            in_group = (f"{_MEMORIES}.{key}" for key in ("enabled", *_OF_MEMORIES))
+            names, last = [*known, *also, *KEY_ALIASES, _WHOLE, _MEMORIES, *in_group], shown_name(name)
+            near = "".join(difflib.get_close_matches(name[:100], names, n=1, cutoff=0.4))
             place, near = label[: -len(last) or None], near if label.endswith(last) else near.upper()
             place = place.rpartition(" ")[2]  # without the file and the table
             hint = f"did you mean {place}{near}?" if near else "the configuration page lists all settings"
-            problems.append(f"unknown setting {label}{_unless_text(value)}; {hint}")
+            seen = "" if isinstance(value, str | bytes) else f" = {shown(value)}"  # a text may be a key
+            problems.append(f"unknown setting {label}{seen}; {hint}")
 
     # those that belong together; a refused one is not blamed twice
     def described(name: str) -> str:
@@ -333,12 +333,8 @@ def flattened(mapping: Mapping[Any, Any], where: str = "") -> Source:
                 problems.append(f"{label} = {shown(value)} is refused; allowed: true or false")
             elif key == "enabled":
                 take("memory_include", "auto" if value else "off", label)
-            elif key not in _OF_MEMORIES:
-                near = _nearest(str(key), ("enabled", *_OF_MEMORIES))
-                hint = f"did you mean {inside}{near}?" if near else f"there are enabled, {', '.join(_OF_MEMORIES)}"
-                problems.append(f"unknown setting {label}{_unless_text(value)}; {hint}")
             elif (key, value, enabled) != ("vector_store", "chroma", False):  # nothing kept needs no extra
-                take(_OF_MEMORIES[key], value, label)
+                take(_OF_MEMORIES.get(key, f"{_MEMORIES}.{key}"), value, label)
         if enabled is True:
             implied["memory_extract"] = Given(True, f"{inside}enabled")
         if enabled is not False and group.get("embedding_model") is not None:
@@ -348,11 +344,6 @@ def flattened(mapping: Mapping[Any, Any], where: str = "") -> Source:
     return implied | given, problems
 
 
-def _nearest(name: str, names: Iterable[str]) -> str:
-    """Return the name that was probably meant; nothing where none is near."""
-    return "".join(difflib.get_close_matches(name[:100], names, n=1, cutoff=0.4))
-
-
 def shown_name(name: str) -> str:
     """Return a name that was given as a message shows it: short and printable."""
     return repr(name[:60])[1:-1]
@@ -360,18 +351,10 @@ def shown_name(name: str) -> str:
 
 def shown(value: Any) -> str:
     """Return a refused value as a message shows it: short, without a password, and never an error of its own."""
-    try:
-        text = repr(shown_store(value) if isinstance(value, str | Path) else value)
-    except Exception:  # a huge int, or an object whose repr fails
-        return f"<{type(value).__name__}>"
+    text = briefly(shown_store(value) if isinstance(value, str | Path) else value, sys.maxsize)
     if "://" in text and any(mark in text for mark in "@?"):  # an address that may carry a password or a key
         return f"<{type(value).__name__}, not shown>"
     return text if len(text) <= 60 else f"{text[:60]}… ({type(value).__name__})"
-
-
-def _unless_text(value: Any) -> str:
-    """Return ` = <value>`, or nothing for a text: it may be that of a misspelt key."""
-    return "" if isinstance(value, str | bytes) else f" = {shown(value)}"
 
 
 def _environment(cls: type, prefix: str, environ: Mapping[str, str] | None) -> Source:
@@ -626,11 +609,9 @@ class Settings:
         **arguments: Any,
     ) -> Self:
         """Return settings from all places: argument over environment over file, TOML or `.json`, over default."""
-        sources = []
-        if file is not None and str(file).lower().endswith(".json"):
-            sources = [_file(file, json.load, table)]
-        elif file is not None:
-            sources = [_file(file, tomllib.load, TOML_TABLE if table is None else table)]
+        is_json = str(file).lower().endswith(".json")
+        inside = TOML_TABLE if table is None and not is_json else table
+        sources = [] if file is None else [_file(file, json.load if is_json else tomllib.load, inside)]
         return cls(**accepted(cls, *sources, _environment(cls, prefix, environ), flattened(arguments)))
 
 

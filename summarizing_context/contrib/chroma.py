@@ -62,12 +62,6 @@ class ChromaVectors:
             await self._run(partial(self._put, name, some))
             await self._marks.save(mark, dict.fromkeys(some, b""))
 
-    async def drop(self, recipe: str, numbers: Sequence[int]) -> None:
-        for name in [name for name in self._swept if name.startswith(_collection(recipe))]:
-            await self._marks.drop(_mark(recipe, 4 * int(name.rpartition("-")[2])), numbers)
-            await self._run(partial(self._client.delete_collection, name))
-            self._swept.discard(name)
-
     async def near(self, recipe: str, numbers: Sequence[int], query: bytes) -> dict[int, float]:
         missing = set(await self.missing(recipe, numbers, len(query)))
         there = [number for number in numbers if number not in missing]
@@ -76,7 +70,7 @@ class ChromaVectors:
         if len(scores) < len(there):  # the folder was removed, or is an older copy
             lost = [number for number in there if number not in scores]
             logger.warning("vectors are gone; the next search makes them again", extra={"vectors": len(lost)})
-            await self._marks.drop(_mark(recipe, len(query)), lost)
+            await self._marks.save(_mark(recipe, len(query)), dict.fromkeys(lost, b"-"))  # no mark any longer
         return scores
 
     # What follows runs in a thread, one call at a time: Chroma blocks.
@@ -130,7 +124,6 @@ def _mark(recipe: str, size: int) -> str:
     return f"chroma {size // 4} {recipe}"
 
 
-def _collection(recipe: str, size: int | None = None) -> str:
-    """Return the name of the vectors of one recipe and length; without a length, how all of them begin."""
-    begins = f"memory-{hashlib.sha256(recipe.encode()).hexdigest()[:32]}-"
-    return begins if size is None else f"{begins}{size // 4}"
+def _collection(recipe: str, size: int) -> str:
+    """Return the name of the vectors of one recipe and length."""
+    return f"memory-{hashlib.sha256(recipe.encode()).hexdigest()[:32]}-{size // 4}"

@@ -11,21 +11,24 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import InitVar, dataclass, replace
 from functools import partial
-from typing import Any, cast
+from itertools import takewhile
+from typing import Any, NamedTuple, cast
 
 import anyio
 import msgspec
 
 from summarizing_context import errors
 from summarizing_context.concurrency import Events, finish_despite_cancellation, in_turns, running_loop
-from summarizing_context.errors import SettingsError, StoreError, UndoError, briefly
+from summarizing_context.errors import MessageError, SettingsError, StoreError, UndoError, briefly
 from summarizing_context.log.entries import Entry, Intake, decode_entry, load_verdicts, message_name, stored_verdict
 from summarizing_context.log.message_log import MessageLog, PinList, decode_pins, encode_pins
 from summarizing_context.log.tree import stand_ins
+from summarizing_context.messages.reading import Message, canonical_json, check_message, decode_message, encode_message
 from summarizing_context.models import UNKNOWN_CACHE, ModelPrice, ModelTable, PromptCache, ProviderWindow
 from summarizing_context.stores import base
 from summarizing_context.stores.base import Checkpoint, Place
@@ -53,8 +56,7 @@ class Took:
 
 @dataclass(frozen=True, slots=True)
 class CacheFigures:
-    """Tokens of requests, and US dollars; None where a model's price is not known. The calls for summaries are not in
-    them."""
+    """Tokens of requests, and US dollars; None where a model's price is not known. Calls for summaries are left out."""
 
     requests: int = 0
     reported: int = 0  # requests of which the provider has told; the others are estimated
@@ -285,6 +287,14 @@ class Statistics:
     last_error_at: str | None = None  # when making summaries failed last, also in an earlier process; ISO 8601, UTC
 
 
+class FollowReport(NamedTuple):
+    """What `follow` found, in messages; a given system prompt counts as the first of them."""
+
+    appended: int  # messages that stand behind those that were kept
+    kept: int
+    replaced_from: int | None  # the first message of the log that the host rewrote or took back; None where none was
+
+
 @dataclass(eq=False)
 class Session:
     """A log and what is shown of it. All methods belong to the event loop in which it was opened."""
@@ -312,12 +322,13 @@ class Session:
         self.cache_lifetime = UNKNOWN_CACHE.seconds()  # of that request
         self.activations: Counter[str] = Counter()
         self.last_error: str | None = None
-        self._replaced_by = 0  # messages of the log that was put in the place of another last
-        self._checkpoint_looked_for = Place(0, 0)  # when it was last looked whether one is due
+        self._checkpoint_looked_for = 0  # messages when it was last looked whether one is due
         self._kept_closings: set[int] = set()  # what the store knows of where views have ended segments
         self.worker.before_call = self._keep_closings
         self._segments_seen = 0
         self.waking: asyncio.Handle | None = None  # the call of `wake` that is due
+        self._following = anyio.Lock(fast_acquire=True)  # one history after the other
+        self._followed: tuple[list[str], object] = [], None  # keys of the newest, and the log that held just that
         self._announcing = anyio.Lock()  # one request at a time; it is handed over at once to the next
         self._announced: object | None = None  # what hooks act on now
 
@@ -328,9 +339,7 @@ class Session:
             await self.store.claim(self.id, project=self.settings.project)
         stored = await self.store.load(self.id)
         if stored is None:
-            raise StoreError(
-                f"{self.store.name} holds no session {self.id!r}; `summarizing-context sessions list` shows them"
-            )
+            raise StoreError(f"{self.store.name} holds no session {self.id!r}; see `summarizing-context sessions list`")
         log.closings = states.closings_of(data for _, data in stored.activations)
         self._kept_closings = set(log.closings)
         log.verdicts.update(load_verdicts(stored.verdicts))
@@ -361,12 +370,11 @@ class Session:
     def _begin_here(self) -> None:
         """Count time and messages from the log as it was loaded or restored."""
         self.requested_at = self.clock.now()  # the view of then comes first, before any for a cold cache
-        self._checkpoint_looked_for = self.place
+        self._checkpoint_looked_for = len(self.log)
         self.worker.start_tokens = self._start_tokens()
 
     def _decoded(self, stored: Sequence[base.StoredEntry]) -> tuple[list[Entry], list[tuple[int, bytes]]]:
-        """Return entries as the log holds them, and facts that were derived again, as the store keeps them, by
-        place."""
+        """Return entries as the log holds them, and facts that were derived again, as the store keeps them."""
         entries, derived = list[Entry](), list[tuple[int, bytes]]()
         for message, facts, _ in stored:
             try:
@@ -419,9 +427,7 @@ class Session:
         if loop is not self.loop:
             raise errors.WrongEventLoopError("this context was opened in another event loop; open one for each loop")
         if writes and self.read_only:
-            raise errors.StoreReadOnlyError(
-                "this context was opened with read_only=True; open it without to change the log"
-            )
+            raise errors.StoreReadOnlyError("this context was opened with read_only=True; open it without, to write")
         return self
 
     async def append(self, entries: Sequence[Entry]) -> None:
@@ -449,23 +455,23 @@ class Session:
             keep = present.common_prefix(log)
             if keep == len(present) == len(durable) and present.messages == keep and len(durable) == len(log):
                 return
-            pinned = present.pinned
-            with self.foreground:
+            pinned, filled = present.pinned, await self._filled(log)
+
+            async def commit() -> None:
                 # once committed it waits until no thread reads the session
-                filled, made = await self._filled(log), None
-                committed = partial(self.foreground.change, partial(self._replaced, filled))
-                while made is None:
+                keep, committed = -1, partial(self.foreground.change, partial(self._replaced, filled))
+                while keep != present.common_prefix(log):  # again where it was added to meanwhile
                     keep = present.common_prefix(log)
                     rest = [self.intake.stored(entry) async for entry in in_turns(durable[keep:])]
-                    if keep != present.common_prefix(log):  # added to meanwhile
-                        continue
-                    if keep == len(present):
-                        await store.replace(self.id, keep, rest, committed)
-                        break
+                if keep == len(present):
+                    await store.replace(self.id, keep, rest, committed)
+                else:
                     name = f"before the log was {'replaced' if keep or rest else 'cleared'}"
                     now = self.id, self.place, name, self.provider_views()
-                    # None: a cancelled replacement of the log was still on its way
-                    made = await store.checkpoints.replace(*now, keep, rest, committed=committed)
+                    await store.checkpoints.replace(*now, keep, rest, committed=committed)
+
+            with self.foreground:
+                await finish_despite_cancellation(commit())
             if present.pinned != pinned:
                 await store.save_pins(self.id, encode_pins(present.pinned), lambda: None)
             covering = [one for one in self.views.provider_views if one.state.stop > self.log.leading_count]
@@ -473,6 +479,60 @@ class Session:
                 await self.save_state(one.key, one.state)
             self._kept_closings = set(self.log.closings) if covering else set()
             await self.worker.recall()
+
+    async def follow(self, messages: object, keys: object, prompt: object) -> FollowReport:
+        """Bring the log in step with a host that hands over its whole history each time.
+
+        Raises `MessageError` and `SettingsError`; then nothing is changed."""
+        # a list is not copied: of thousands of messages that were followed before, only the new ones are read
+        history = _listed(messages, MessageError(f"messages are a list of messages, not {type(messages).__name__}"))
+        wrong = SettingsError(f"keys is {briefly(keys)}; it is a list of strings, one for each message")
+        followed = None if keys is None else list(_listed(keys, wrong))
+        if followed is not None and len(followed) != len(history):
+            raise SettingsError(f"keys has {len(followed)} of them for {len(history)} messages; give one for each")
+        for at, key in enumerate(followed or ()):
+            if type(key) is not str:
+                raise SettingsError(f"keys[{at}] is {briefly(key)}; a key is a string")
+        if prompt is not None:
+            leading = check_message({"role": "system", "content": prompt})
+            history = [leading, *history]
+            followed = None if followed is None else [canonical_json(leading), *followed]
+        log = self.log
+        async with self._following:
+            name: object = None
+            while name != log.name:  # again where another call has changed the log meanwhile
+                name, kept = log.name, 0
+
+                # how many messages from the first on the host has left as they are: by keys, else by content
+                known, rest = self._followed, history
+                if followed is not None and known[1] == name:
+                    both = zip(followed, known[0], strict=False)
+                    kept = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], both))
+                else:
+                    rest = list(history)
+                    async for message, entry in in_turns(zip(rest, log.in_order(), strict=False), 1_000):
+                        if not _is_same(message, entry, kept):
+                            break
+                        kept += 1
+
+                # what is new
+                new = []
+                async for message in in_turns(rest[kept:]):
+                    try:
+                        new.append(await self.intake.one(message))
+                    except MessageError as error:
+                        raise MessageError(f"message {kept + len(new)}: {error}") from error
+
+            self._followed = [], None
+            lost = log.messages > kept
+            if lost:
+                await finish_despite_cancellation(self.replace([*log.in_order()[:kept], *new]))
+            elif new:
+                await finish_despite_cancellation(self.append(new))
+            if followed is not None and log.messages == kept + len(new):
+                self._followed = followed, log.name
+        await self.checkpoint_if_due()
+        return FollowReport(len(new), kept, kept if lost else None)
 
     async def _filled(self, log: Sequence[Entry], closings: set[int] | None = None) -> MessageLog:
         """Return a new log of these entries, filled in a thread."""
@@ -496,7 +556,7 @@ class Session:
         covered_histories = self.views.covered_histories()
         old, same = self.log.entries, self.log.common_prefix(filled.entries)
         self.ledger.keep(self.log.replace(filled, () if is_back else self.log.closings))
-        self._replaced_by = len(self.log)
+        self._checkpoint_looked_for = min(self._checkpoint_looked_for, len(self.log))
         self.summaries.reset()
         if self.learner is not None:
             self.learner.forget()
@@ -517,17 +577,12 @@ class Session:
         self._begin_here()
 
     async def save_checkpoint(self, name: str | None = None) -> Checkpoint:
-        if name is not None:
-            if not isinstance(name, str) or not name.strip() or not name.isprintable() or len(name) > 200:
-                raise SettingsError(
-                    f"a checkpoint's name is 1-200 printable characters, or None; not {briefly(name, 60)}"
-                )
-            if base.CHECKPOINT_ID.fullmatch(name):
-                raise SettingsError(f"a checkpoint cannot be named {name!r}: ids look like that; choose another name")
+        is_text = isinstance(name, str) and name.strip() and name.isprintable() and len(name) <= 200
+        if name is not None and (not is_text or base.CHECKPOINT_ID.fullmatch(name)):
+            said = f"a checkpoint name is 1-200 printable characters, but no id, or None; not {briefly(name, 60)}"
+            raise SettingsError(said)
         async with self.changing:
-            made = None
-            while made is None:  # a cancelled replacement of the log was still on its way
-                made = await self.store.checkpoints.save(self.id, name, self.place, self.provider_views())
+            made = await self.store.checkpoints.save(self.id, name, self.place, self.provider_views())
             if self.learner is not None:
                 self.learner.read_to_end()
             return made
@@ -535,15 +590,13 @@ class Session:
     @property
     def checkpoint_is_due(self) -> bool:
         """Return whether a multiple of `checkpoint_interval_messages` was reached since the last one."""
-        every, (version, noted) = self.settings.checkpoint_interval_messages, self._checkpoint_looked_for
-        if version != self.log.version:  # the log was replaced, perhaps by a shorter one
-            noted = min(noted, self._replaced_by)
+        every, noted = self.settings.checkpoint_interval_messages, self._checkpoint_looked_for
         return every is not None and len(self.log) // every > noted // every
 
     async def checkpoint_if_due(self) -> None:
         """Make the automatic checkpoint. A message is in the log in any case: where the store fails, it is told."""
         if self.checkpoint_is_due and not self.changing.locked():  # else the next message will see to it
-            self._checkpoint_looked_for = self.place
+            self._checkpoint_looked_for = len(self.log)
             await self.keep(self.save_checkpoint, "an automatic checkpoint could not be kept")
 
     async def restore(self, id: str) -> Checkpoint:
@@ -552,11 +605,10 @@ class Session:
             there = await self.store.checkpoints.load(self.id, id)
             entries, _ = await self.in_thread(partial(self._decoded, there.entries))
             filled = await self._filled(entries, states.closings_of(one.state for one in there.provider_views))
-            back, made = partial(self.foreground.change, partial(self._go_back, filled, there)), None
-            name, kept = f"before restoring {there.checkpoint.id}", self.store.checkpoints
-            while made is None:
-                now = self.place, name, self.provider_views()
-                made = await kept.restore(self.id, there.checkpoint.id, *now, back)
+            back = partial(self.foreground.change, partial(self._go_back, filled, there))
+            id, place, views = there.checkpoint.id, self.place, self.provider_views()
+            restoring = self.store.checkpoints.restore(self.id, id, place, f"before restoring {id}", views, back)
+            made = await finish_despite_cancellation(restoring)
             await self.worker.recall()
             rows = []
             async for at, entry in in_turns(list(enumerate(self.log.entries))):
@@ -662,13 +714,13 @@ class Session:
     async def _make(
         self, change: states.Change | None, decide: Callable[[], states.Change | None], began: float
     ) -> states.ActivationReport | None:
-        """Commit and show; decide again where a cancelled `set_messages` took effect in between."""
+        """Commit and show; decide again where the view has changed in between."""
         while change is not None:
             if self.announce is None:
                 self.notify("pre_compact", {"messages": len(self.log), "tokens": change.report.tokens_before})
-            made, view = self.views.record(change), change.provider_view
+            made = self.views.record(change)
             form = made.stored(states.encode_state(change.before))
-            await self.save_state(view.key, change.state, form)
+            await self.save_state(change.provider_view.key, change.state, form)
             if self._show(change, made, began):
                 return change.report
             change = await self._decided(decide, True)
@@ -710,7 +762,7 @@ class Session:
                 form = made.stored(states.encode_state(change.before))
                 await self.store.save_activation(self.id, view.key, states.encode_state(change.state), form)
                 if not self._show(change, made, began):
-                    raise UndoError("the log was replaced meanwhile; look at activations() again")
+                    raise UndoError("the view has changed meanwhile; look at activations() again")
                 if self.log.pinned.pins:
                     views.refresh_pins()  # what was pinned since
 
@@ -719,7 +771,7 @@ class Session:
             return made
 
     def _show(self, change: states.Change, made: states.ActivationRecord, began: float) -> bool:
-        """An activation is committed: the next view shows it. False if the log was replaced in between."""
+        """An activation is committed: the next view shows it. False if the view has changed in between."""
         figures = self.views.apply(change, made)
         if figures is None:
             return False
@@ -744,3 +796,42 @@ class Session:
         if len(self.log.segments) != self._segments_seen and not self.closed:
             self._segments_seen = len(self.log.segments)
             self.wake()
+
+
+def _listed(values: object, wrong: Exception) -> list[Any]:
+    if isinstance(values, list):
+        return values
+    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+        raise wrong
+    return list(values)
+
+
+def _is_same(message: object, entry: Entry, at: int) -> bool:
+    """Return whether a host's message is what the log holds, but for what `_plain` leaves out.
+
+    What is written alike is not checked again. Raises `MessageError`.
+    """
+    with suppress(TypeError, ValueError, RecursionError, OverflowError, msgspec.MsgspecError):  # of what is checked now
+        if type(message) is dict and msgspec.json.encode(message) == entry.data:
+            return True
+    try:
+        checked = check_message(message)
+    except MessageError as error:
+        raise MessageError(f"message {at}: {error}") from error
+    if encode_message(checked) == entry.data:
+        return True
+    return canonical_json(_plain(checked)) == canonical_json(_plain(decode_message(entry.data)))
+
+
+def _plain(message: Message) -> Message:
+    """Return a message without cache marks, a single block of nothing but text written as a string."""
+
+    def unmarked(value: dict[str, Any]) -> dict[str, Any]:
+        return {name: part for name, part in value.items() if name != "cache_control"}
+
+    plain: Message = unmarked(message)
+    if isinstance(blocks := plain.get("content"), list):
+        blocks = [unmarked(block) if isinstance(block, dict) else block for block in blocks]
+        is_text = len(blocks) == 1 and isinstance(blocks[0], dict) and blocks[0].keys() == {"type", "text"}
+        plain["content"] = blocks[0]["text"] if is_text and blocks[0]["type"] == "text" else blocks
+    return plain

@@ -169,8 +169,7 @@ class Store(Protocol):
         """Keep what a session has pinned, in the place of what it had. Checkpoints and forks keep it too."""
 
     async def save_verdicts(self, session_id: str, rows: Sequence[tuple[int, StoredVerdict]]) -> None:
-        """Keep verdicts on messages that are in the log, each with its place, unless they are kept already, by this or
-        with an entry."""
+        """Keep verdicts on messages that are in the log, each with its place, unless they are kept already."""
 
     async def save_facts(self, session_id: str, rows: Sequence[tuple[int, bytes]]) -> None:
         """Put facts, each with the place of its message in the log, in the place of those that were stored with it, for
@@ -254,11 +253,11 @@ ProviderViews = Sequence[StoredProviderView]
 class CheckpointStore(Protocol):
     """Checkpoints of all sessions. An id may also be a name: then the newest checkpoint of that name is meant.
 
-    Methods that take one raise `CheckpointNotFoundError` where there is none. Those that take a place return None, with
-    nothing done, if the log was replaced since.
+    Methods that take one raise `CheckpointNotFoundError` where there is none. Those that take a place raise
+    `StoreError`, with nothing done, if the log was replaced since.
     """
 
-    async def save(self, session_id: str, name: str | None, place: Place, views: ProviderViews) -> Checkpoint | None:
+    async def save(self, session_id: str, name: str | None, place: Place, views: ProviderViews) -> Checkpoint:
         """Keep the log's first `place.messages` entries and the provider views."""
 
     async def load(self, session_id: str, id: str) -> StoredCheckpoint:
@@ -266,7 +265,7 @@ class CheckpointStore(Protocol):
 
     async def restore(
         self, session_id: str, id: str, place: Place, name: str, views: ProviderViews, committed: Committed
-    ) -> Checkpoint | None:
+    ) -> Checkpoint:
         """Make a checkpoint of the present, of this name, and return it; then make the log, the pins and the
         activation states those of `id`, and forget what `Store.replace` does; rules stay of what both begin with."""
 
@@ -279,7 +278,7 @@ class CheckpointStore(Protocol):
         keep: int,
         entries: Entries,
         committed: Committed,
-    ) -> Checkpoint | None:
+    ) -> Checkpoint:
         """Make a checkpoint of the present, of this name; then replace the log as `Store` does."""
 
     async def fork(self, session_id: str, id: str, new_id: str) -> None:
@@ -401,19 +400,12 @@ class VectorStore(Protocol):
     async def save(self, recipe: str, vectors: Mapping[int, bytes]) -> None:
         """Keep vectors; as long as the process lives where nothing may be written."""
 
-    async def drop(self, recipe: str, numbers: Sequence[int]) -> None:
-        """Forget vectors of a recipe."""
-
     async def near(self, recipe: str, numbers: Sequence[int], query: bytes) -> dict[int, float]:
         """Return the cosine of each vector there is with the query; those of another length are left out."""
 
 
 class SessionStore(Store, Protocol):
-    """A store with all its parts: what a context takes, once it is open. `tests/contract` opens it by `async def open`.
-
-    A store for many hosts may have `claims`: `async with claims.held(key, seconds)` holds a summary's key, for so many
-    seconds at most, while this host asks a model for it. It is None where nothing may be written.
-    """
+    """A store with all its parts: what a context takes, once it is open. `tests/contract` calls `async def open()`."""
 
     @property
     def checkpoints(self) -> CheckpointStore: ...

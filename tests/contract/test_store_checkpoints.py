@@ -2,7 +2,7 @@
 
 import pytest
 
-from summarizing_context.errors import CheckpointNotFoundError, SessionExistsError
+from summarizing_context.errors import CheckpointNotFoundError, SessionExistsError, StoreError
 from summarizing_context.stores.base import Place, StoredEntry, StoredProviderView, StoredVerdict
 from tests.contract.store_builders import bytes_beside, entries, key, log_of, nothing, numbered, opened, summary, texts
 
@@ -30,8 +30,10 @@ async def test_a_checkpoint_of_a_log_that_was_replaced_meanwhile_is_not_made(sto
     await store.append("s", numbered(5), nothing)
     made = await store.checkpoints.save("s", None, Place(0, 5), SHOWN)
     await store.replace("s", 1, [], nothing)
-    assert await store.checkpoints.save("s", None, Place(0, 5), SHOWN) is None
-    assert await store.checkpoints.restore("s", made.id, Place(0, 5), "back", [], lambda: called.append(1)) is None
+    with pytest.raises(StoreError, match="replaced"):
+        await store.checkpoints.save("s", None, Place(0, 5), SHOWN)
+    with pytest.raises(StoreError, match="replaced"):
+        await store.checkpoints.restore("s", made.id, Place(0, 5), "back", [], lambda: called.append(1))
     assert (await log_of(store), called) == (["m0"], [])
     assert await store.checkpoints.restore("s", made.id, Place(1, 1), "back", [], lambda: called.append(1))
     assert (len(await log_of(store)), called) == (5, [1])
@@ -42,7 +44,8 @@ async def test_a_log_is_replaced_with_a_checkpoint_of_what_it_was_or_not_at_all(
     called: list[int] = []
     await store.append("s", numbered(5), nothing)
     checkpoints = store.checkpoints
-    assert await checkpoints.replace("s", Place(1, 5), "old", SHOWN, 2, entries("x"), lambda: called.append(1)) is None
+    with pytest.raises(StoreError, match="replaced"):
+        await checkpoints.replace("s", Place(1, 5), "old", SHOWN, 2, entries("x"), lambda: called.append(1))
     assert (len(await log_of(store)), called, await checkpoints.listed("s")) == (5, [], [])
     made = await checkpoints.replace("s", Place(0, 5), "old", SHOWN, 2, entries("x"), lambda: called.append(1))
     assert (await log_of(store), called, made.seq, made.name) == (["m0", "m1", "x"], [1], 5, "old")

@@ -68,8 +68,6 @@ async def test_vectors_are_kept_and_compared_and_those_of_another_length_or_drop
         assert await vectors.missing("r", [1, 2], len(LONG)) == [2]
         assert set(await vectors.near("r", [1, 2], LONG)) == {1}
         await vectors.save("other", {1: ONE})
-        await vectors.drop("r", [1, 2])
-        assert await vectors.missing("r", [1, 2], SIZE) == await vectors.missing("r", [1, 2], len(LONG)) == [1, 2]
         assert await vectors.near("other", [1, 2], ONE) == {1: pytest.approx(1.0)}
 
 

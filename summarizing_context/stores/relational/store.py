@@ -22,7 +22,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Container, Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from dataclasses import replace as changed
 from datetime import UTC, datetime
 from importlib.resources import files
@@ -78,8 +78,6 @@ def _settle(operations: Sequence[_Operation]) -> None:
                 one.committed()
             except Exception as error:  # the caller's own fault goes to the caller, and spoils nothing for the others
                 one.error = error
-                if one.done.done():
-                    one.done.get_loop().call_exception_handler({"message": "a callback failed", "exception": error})
         if not one.done.done():  # else it was cancelled
             if one.error is not None:
                 one.done.set_exception(one.error)
@@ -99,13 +97,9 @@ class Engine:
         self._queue: deque[_Operation] = deque()
         self._is_awake = False  # the thread is about to look into the queue
         self._connection: Any = None
-        self._gone: Exception | None = None  # the error of all that follows
+        self.lost: Exception | None = None  # the error of all that follows
         self._loop: asyncio.AbstractEventLoop | None = None
         self._opening: asyncio.Future[None]
-
-    @property
-    def is_usable(self) -> bool:
-        return not (self.is_stopping or self._gone or self.gone())
 
     async def start(self) -> None:
         """Begin the thread, unless another store has, and wait until the connection is there."""
@@ -123,8 +117,7 @@ class Engine:
     ) -> asyncio.Future[Result]:
         """Queue an operation now. Cancelling the future withdraws nothing: it only stops the waiting."""
         self.check_loop()
-        if self._loop is None or self.is_stopping:
-            raise StoreError(f"{self.name}: the store is closed")
+        assert self._loop is not None
         done: asyncio.Future[Result] = self._loop.create_future()
         self._queue.append(_Operation(work, done, committed, alone, added))
         if not self._is_awake:
@@ -174,7 +167,7 @@ class Engine:
         try:
             self._connection = self.open()
         except Exception as error:
-            self._gone = fault = self._translated(error)
+            self.lost = fault = self._translated(error)
             raise fault from fault.__cause__
 
     def _close(self) -> None:
@@ -182,18 +175,13 @@ class Engine:
             if self._connection is not None:
                 self.close(self._connection)
 
-    def _translated(self, error: BaseException) -> Exception:
+    def _translated(self, error: Exception) -> Exception:
         """Return the error to raise in place of `error`. The values of a query do not get into it."""
         if isinstance(error, errors.SummarizingContextError):
             return error
         if isinstance(error, UnicodeError):  # no cause: it carries the whole text that could not be written
-            return StoreError(
-                f"{self.name}: a name given to the store is not valid Unicode; leave lone surrogates out of it"
-            )
-        kind = type(error).__name__
-        if not isinstance(error, Exception):
-            return StoreError(f"{self.name}: the store was interrupted ({kind}); try again")
-        return self.fault(error) or StoreError(f"{self.name}: the store cannot keep a value ({kind})")
+            return StoreError(f"{self.name}: a name is not valid Unicode; leave lone surrogates out of it")
+        return self.fault(error) or StoreError(f"{self.name}: the store cannot keep a value ({type(error).__name__})")
 
     def _work_off(self) -> None:
         """Perform all that is queued."""
@@ -201,11 +189,11 @@ class Engine:
         batch = [self._queue.popleft() for _ in range(len(self._queue))]
         for alone, run in groupby(batch, key=lambda one: one.alone):
             for operations in [[one] for one in run] if alone else [list(run)]:
-                if not self._gone:
+                if not self.lost:
                     self._perform(operations)
-                self._gone = self._gone or self.gone()
+                self.lost = self.lost or self.gone()
                 for one in operations:
-                    one.error = self._gone or one.error
+                    one.error = self.lost or one.error
                 with suppress(RuntimeError):  # the loop is closed: no caller waits
                     operations[0].done.get_loop().call_soon_threadsafe(_settle, operations)
 
@@ -220,10 +208,10 @@ class Engine:
                     entries = [entry for one in (first, *others) if one.added for entry in one.added[1]]
                     first.result = first.work(connection, entries) if first.added else first.work(connection)
                 may_part = False  # where a commit has no answer, nothing may be done twice
-        except BaseException as error:  # whatever it is, each caller gets an answer
+        except Exception as error:  # each caller gets an answer
             with suppress(Exception):  # the first error is the one to raise
                 connection.rollback()
-            if tries < 4 and isinstance(error, Exception) and self.may_pass(error):
+            if tries < 4 and self.may_pass(error):
                 self._perform(operations, tries + 1)
             elif may_part:
                 for operation in operations:
@@ -271,11 +259,15 @@ def check_version(version: int, name: str, instead: str) -> None:
 _engines: WeakValueDictionary[Hashable, Engine] = WeakValueDictionary()  # by place and event loop
 
 
-class RelationalSearchIndex:
-    """The `SearchIndex` of a relational store."""
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A part of a relational store."""
 
-    def __init__(self, store: RelationalStore) -> None:
-        self._store = store
+    _store: RelationalStore
+
+
+class RelationalSearchIndex(Part):
+    """The `SearchIndex` of a relational store."""
 
     async def find(self, terms: Sequence[str], scope: base.Scope, limit: int) -> list[base.Match]:
         return await self._store.read(lambda connection: _find_matches(connection, terms, scope, limit))
@@ -336,12 +328,11 @@ def _find_matches(connection: Connection, terms: Sequence[str], scope: base.Scop
     return found
 
 
-class RelationalVectors:
+@dataclass(frozen=True, eq=False)
+class RelationalVectors(Part):
     """The `VectorStore` of a relational store: the extra `vectors`."""
 
-    def __init__(self, store: RelationalStore) -> None:
-        self._store = store
-        self._passing: dict[tuple[str, int], bytes] = {}  # where nothing may be written
+    _passing: dict[tuple[str, int], bytes] = field(default_factory=dict)  # where nothing may be written
 
     def check_usable(self) -> None:
         if find_spec("numpy") is None:
@@ -353,14 +344,9 @@ class RelationalVectors:
         missing = {number for (number,) in await self._store.rows("missing_vectors", **values)}
         return [number for number in asked if number in missing]
 
-    async def drop(self, recipe: str, numbers: Sequence[int]) -> None:
-        values = {"recipe": recipe, "numbers": json.dumps(list(numbers))}
-        if not self._store.read_only:
-            await self._store.submit(lambda connection: connection.run("drop_vectors", **values))
-
     async def save(self, recipe: str, vectors: Mapping[int, bytes]) -> None:
         if self._store.read_only:
-            self._passing |= {(recipe, number): vector for number, vector in vectors.items()}
+            self._passing.update(((recipe, number), vector) for number, vector in vectors.items())
             return
         rows = [{"recipe": recipe, "number": number, "vector": vector} for number, vector in vectors.items()]
         await self._store.submit(lambda connection: connection.run_many("save_vector", rows))
@@ -383,11 +369,8 @@ def cosines(rows: Iterable[tuple[int, bytes]], query: bytes) -> dict[int, float]
     return {number: float(score) for (number, _), score in zip(alike, found, strict=True)}
 
 
-class RelationalMemories:
+class RelationalMemories(Part):
     """The `MemoryStore` of a relational store."""
-
-    def __init__(self, store: RelationalStore) -> None:
-        self._store = store
 
     async def edit(self, scope: MemoryScope, decide: Decide, reader: str = "", marks: Sequence[str] = ()) -> list[str]:
         self._store.refuse_if_read_only("change memories")
@@ -463,7 +446,7 @@ class RelationalStore:
         if self._engine is not None or self._is_closed:
             raise StoreError(f"{self.name}: the store was opened before; make a new one")
         engine = None if self._place is None else _engines.get(key)
-        if engine is None or not engine.is_usable:
+        if engine is None or engine.is_stopping or engine.lost or engine.gone():
             engine = _engines[key] = self._make_engine(read_only=self.read_only)
         self._engine = engine
         engine.stores.append(self)
@@ -672,24 +655,15 @@ class RelationalStore:
         return True
 
 
-class _Overtaken(StoreError):
-    """The log was replaced since the caller looked at it."""
-
-
-class RelationalCheckpoints:
+class RelationalCheckpoints(Part):
     """The `CheckpointStore` of a relational store."""
 
-    def __init__(self, store: RelationalStore) -> None:
-        self._store = store
-
-    async def save(self, session_id: str, name: str | None, place: Place, views: ProviderViews) -> Checkpoint | None:
+    async def save(self, session_id: str, name: str | None, place: Place, views: ProviderViews) -> Checkpoint:
         def work(connection: Connection) -> Checkpoint:
-            head = head_of(connection, session_id)
-            if place.messages > head.stop:
-                raise StoreError(f"session {session_id!r} has {head.stop} entries; no checkpoint of more can be kept")
-            return _keep(connection, session_id, name, views, head._replace(stop=place.messages))
+            head = head_of(connection, session_id)._replace(stop=place.messages)
+            return _keep(connection, session_id, name, views, head)
 
-        return await self._unless_overtaken(session_id, place, work)
+        return await self._write(session_id, place, work)
 
     async def load(self, session_id: str, id: str) -> base.StoredCheckpoint:
         def work(connection: Connection) -> base.StoredCheckpoint:
@@ -700,7 +674,7 @@ class RelationalCheckpoints:
 
     async def restore(
         self, session_id: str, id: str, place: Place, name: str, views: ProviderViews, committed: Committed
-    ) -> Checkpoint | None:
+    ) -> Checkpoint:
         def work(connection: Connection) -> Checkpoint:
             _, head, views_then, pins = _find(connection, session_id, id)
             kept = _keep(connection, session_id, name, views)
@@ -708,7 +682,7 @@ class RelationalCheckpoints:
             _show_again(connection, session_id, views_then, pins)
             return kept
 
-        return await self._unless_overtaken(session_id, place, work, committed)
+        return await self._write(session_id, place, work, committed)
 
     async def replace(
         self,
@@ -719,7 +693,7 @@ class RelationalCheckpoints:
         keep: int,
         entries: base.Entries,
         committed: Committed,
-    ) -> Checkpoint | None:
+    ) -> Checkpoint:
         new = tuple(entries)
 
         def work(connection: Connection) -> Checkpoint:
@@ -727,7 +701,7 @@ class RelationalCheckpoints:
             replace(connection, session_id, keep, new)
             return kept
 
-        return await self._unless_overtaken(session_id, place, work, committed)
+        return await self._write(session_id, place, work, committed)
 
     async def fork(self, session_id: str, id: str, new_id: str) -> None:
         self._store.refuse_if_read_only("fork a session")
@@ -757,20 +731,15 @@ class RelationalCheckpoints:
 
         await self._store.write(session_id, work)
 
-    async def _unless_overtaken(
+    async def _write(
         self, session_id: str, place: Place, work: Work[Checkpoint], committed: Committed | None = None
-    ) -> Checkpoint | None:
-        """Run `work`, or return None with nothing done where the log was replaced since `place`."""
-
-        def unless_overtaken(connection: Connection) -> Checkpoint:
+    ) -> Checkpoint:
+        def unless_replaced(connection: Connection) -> Checkpoint:
             if connection.run("log_version", session_id=session_id).fetchone() != (place.log_version,):
-                raise _Overtaken(f"the log of session {session_id!r} was replaced meanwhile; try again")
+                raise StoreError(f"the log of session {session_id!r} was replaced meanwhile; try again")
             return work(connection)
 
-        try:
-            return await self._store.write(session_id, unless_overtaken, committed)
-        except _Overtaken:
-            return None
+        return await self._store.write(session_id, unless_replaced, committed)
 
 
 # Heads, branches and entries
@@ -801,11 +770,6 @@ def remove_session(connection: Connection, session_id: str) -> None:
 def replace(connection: Connection, session_id: str, keep: int, entries: base.Entries) -> None:
     """Let the log go on from its first `keep` entries; the old branch stays until `purge`."""
     head = head_of(connection, session_id)
-    if not 0 <= keep <= head.stop:
-        raise StoreError(
-            f"session {session_id!r} has {head.stop} entries, so {keep} of them cannot be kept; "
-            f"give a number from 0 to {head.stop}"
-        )
     put_in_place(connection, session_id, _branch_off(connection, session_id, Head(head.branch, keep)), keep, entries)
 
 
@@ -829,11 +793,8 @@ def _write(connection: Connection, session_id: str, head: Head, entries: base.En
 
 
 def head_of(connection: Connection, session_id: str) -> Head:
-    """Return where the session's log ends."""
-    row = connection.run("head", session_id=session_id).fetchone()
-    if row is None:
-        raise StoreError(f"there is no session {session_id!r}; claim it to create it")
-    return Head(*row)
+    """Return where the log of a session that is there ends."""
+    return Head(*connection.run("head", session_id=session_id).fetchone())
 
 
 def _owner(connection: Connection, head: Head) -> int:
@@ -868,9 +829,7 @@ def read_entries(connection: Connection, head: Head, name: str) -> list[base.Sto
     for branch, start, stop in _ranges(connection, head):
         entries.extend(starmap(base.StoredEntry, connection.run("entries", branch=branch, start=start, stop=stop)))
     if len(entries) != head.stop:
-        raise StoreCorruptError(
-            f"{name}: the store is damaged; it was left as it is: restore it from a backup, or name another one"
-        )
+        raise StoreCorruptError(f"{name}: the store is damaged and left as it is: restore a backup, or name another")
     return entries
 
 

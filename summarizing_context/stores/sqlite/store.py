@@ -19,7 +19,6 @@ from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
-from weakref import WeakValueDictionary
 
 from filelock import FileLock, Timeout
 
@@ -34,8 +33,6 @@ from summarizing_context.stores.relational.store import Engine, RelationalStore,
 _WRITTEN_ANEW = 16 << 20  # bytes; a larger file is not written anew by each deletion
 _SLICE = 200  # entries or summaries that a deletion removes in one transaction, while others wait
 _MERGED = 300  # pages of an index that it merges in one
-
-_held_here: WeakValueDictionary[tuple[int, str], FileLock] = WeakValueDictionary()  # by process and lock file
 
 _SQL = {  # by name; the shared ones are written for PostgreSQL
     name: query.replace("greatest(", "max(").replace("least(", "min(")
@@ -68,22 +65,22 @@ _FULL: Fault = (
     errors.StoreFullError,
     "no space is left for the file, or a limit on its size is reached; nothing was written: free some and call again",
 )
-_CANNOT_OPEN: Fault = (
-    StoreError,
-    "the file cannot be opened; make it, its folder and the -wal file next to it readable",
-)
 
-_BY_SQLITE = {  # by code; extended codes are looked up first
+_BY_SQLITE: dict[int, Fault] = {  # by code; extended codes are looked up first
     **dict.fromkeys((sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE), _FULL),
     **dict.fromkeys((sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL), _LOCKED),
     **dict.fromkeys((sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_FORMAT), _CORRUPT),
     **dict.fromkeys((sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH), _READ_ONLY),
     sqlite3.SQLITE_NOTADB: _NOT_OURS,
-    sqlite3.SQLITE_CANTOPEN: _CANNOT_OPEN,
+    sqlite3.SQLITE_CANTOPEN: (
+        StoreError,
+        "the file cannot be opened; make it, its folder and the -wal file next to it readable",
+    ),
 }
 _BY_ERRNO = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), _FULL),
-    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), _READ_ONLY),
+    # the last by a folder that is there, but of a file system that takes no files
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT), _READ_ONLY),
 }
 
 
@@ -236,38 +233,23 @@ class SqliteEngine(Engine):
             create_tables(connection, self.name)
             return connection
         if self.read_only:
-            if not path.exists():
-                raise StoreError(f"{path}: there is no such file; open it once without read_only=True to create it")
-            if _checked_version(path, wait) == 0:
-                raise errors.StoreReadOnlyError(
-                    f"{path}: the file is empty and it may not be written; open it once without read_only=True"
-                )
+            if not path.exists() or _checked_version(path, wait) == 0:
+                raise StoreError(f"{path}: there is no store yet; open it once without read_only=True to create it")
             return connect(None, "", wait)
 
         # The file is opened, or created privately, whole or not at all. What may not be opened is left as it is.
         make_private_folder(path.parent)
-        with _creating:  # privately: SQLite gives the files that it adds the mode of this one
-            try:
-                with suppress(FileExistsError), open_private(path, new=True):
-                    pass
-            except FileNotFoundError as error:  # a folder that is there, but of a file system that takes no files
-                raise _fault(_READ_ONLY, path) from error
+        with _creating, suppress(FileExistsError), open_private(path, new=True):
+            pass  # privately: SQLite gives the files that it adds the mode of this one
         if not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
             raise _fault(_READ_ONLY, path)
         _checked_version(path, wait)
         for suffix in _SUFFIXES:  # of a store that was there, and what a killed process left
             one = Path(f"{path}{suffix}")
-            try:
+            with suppress(FileNotFoundError):
                 mode = one.lstat().st_mode
                 if stat.S_ISREG(mode) and stat.S_IMODE(mode) != FILE:
                     one.chmod(FILE)
-            except FileNotFoundError:
-                continue
-            except PermissionError as error:
-                raise StoreError(
-                    f"{one}: others may read this file, and its mode cannot be changed by this user; "
-                    "have its owner set it to 0600, or name another file"
-                ) from error
         connection = connect(path, "rw", wait)
         try:
             # The id goes in first and past the log, so that the file's own header tells at any moment whose it is.
@@ -449,13 +431,10 @@ class SqliteStore(RelationalStore):
         noted, was_ours = _noted_writer(connection, session_id), session_id in self._claimed
         if not was_ours:
             if (lock := self._lock(session_id)) is not None:
-                if (os.getpid(), lock.lock_file) in _held_here:  # also where the lock file was removed
-                    raise SessionInUseError(session_id, noted)
                 try:  # another process may hold the lock for a moment to see whether it is held
                     lock.acquire(timeout=0.25)
                 except Timeout:
                     raise SessionInUseError(session_id, noted) from None
-                _held_here[os.getpid(), lock.lock_file] = lock
             self._claimed[session_id] = lock
         try:
             with connection.transaction():
@@ -473,7 +452,6 @@ class SqliteStore(RelationalStore):
         lock = self._claimed.pop(session_id, None)
         if lock is not None:
             _remove(lock)
-            _held_here.pop((os.getpid(), lock.lock_file), None)
 
     def _has_writer(self, info: SessionInfo) -> bool:
         if info.session_id in self._claimed or info.writer_pid is None:

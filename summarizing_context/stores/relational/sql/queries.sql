@@ -278,7 +278,3 @@ select cast(asked.value as bigint) from store.json_each(:numbers) as asked where
 -- vectors_of: those of the numbers, a JSON list, each looked up ("cross": left to choose, SQLite compares all with all)
 select number, vector from store.json_each(:numbers) as asked
 cross join store.vectors where owner = 'memory' and number = cast(asked.value as bigint) and recipe = :recipe;
-
--- drop_vectors: those of the numbers, a JSON list, of one recipe
-delete from store.vectors where owner = 'memory' and recipe = :recipe
-and number in (select cast(asked.value as bigint) from store.json_each(:numbers) as asked);
