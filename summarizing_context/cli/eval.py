@@ -201,7 +201,7 @@ def compare(
             one, other = (plain(each.get(name, "as shipped")) for each in (was, now))
             if was.get(name) != now.get(name):
                 remarks.append(f"{arm}: {name} was {one} in the old run, {other} in the new one")
-    parts: list[RenderableType] = [table("New against old", "arm", "what", "change", rows=rows, fold=True), verdict]
+    parts: list[RenderableType] = [table("New against old", ("arm", "what", "change"), rows, fold=True), verdict]
     document = {"worse": is_worse, "verdict": verdict, "changes": changes}
     return Result(document, parts, Status.LAW_BROKEN if is_worse else Status.OK, remarks)
 
@@ -295,7 +295,7 @@ def score_table(report: Report, marked: str = "") -> RenderableType:
         cells = (None if one is None else round(one) for one in figures)
         rows.append((name, share(report.score(arm)), ahead, *cells))
     ahead = f"#ahead of {plain(report.baseline, 16)}"
-    return table("", "arm", f"#{report.metric}", ahead, "#tokens", "#cost", "#laws", rows=rows)
+    return table("", ("arm", f"#{report.metric}", ahead, "#tokens", "#cost", "#laws"), rows)
 
 
 def shown(
@@ -309,10 +309,10 @@ def shown(
     parts: list[RenderableType] = [plain(report.verdict), score_table(report)]
     if report.categories:
         rows = [(name, *(share(report.score(arm, "", name)) for arm in report.arms)) for name in report.categories]
-        parts.append(table("By category", "category", *(f"#{arm}" for arm in report.arms), rows=rows))
+        parts.append(table("By category", ("category", *(f"#{arm}" for arm in report.arms)), rows))
     if checked:
         cells = [(one.name, output.mark(one.passed, "passed", "failed"), dim(one.words)) for one in checked]
-        parts.append(table("Gates", "gate", "result", "figures", rows=cells, fold=True))
+        parts.append(table("Gates", ("gate", "result", "figures"), cells, fold=True))
     others = [f"{one.case} {one.arm}: {one.reading}" for one in report.views if one.reading not in ("", "this view")]
     if report.made_by:
         of = len(report.views)

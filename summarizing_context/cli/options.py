@@ -28,15 +28,13 @@ TRANSCRIPTS, STORED, SERVE = "Transcripts and prompts", "Stored sessions", "Serv
 
 
 class _Untyped:
-    """Show no type of an option that takes no value, and no default where there is none."""
+    """Show no type of an option that takes no value."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
         for one in params:
             if getattr(one, "is_flag", False):
                 one.metavar = ""
-            if one.default is None:
-                one.show_default = False
         return params
 
 
@@ -153,24 +151,16 @@ def holds_no_message(file: Path, format: str) -> TranscriptError:
     return TranscriptError(f"{file}:1: holds no message{f' of the format {format}' if format != AUTO else ''}; {other}")
 
 
-def read_address(text: str) -> tuple[str, int]:
-    """Return an IP address and a port; that of a port alone is the loopback's. Raise `InputError`."""
+def read_address(text: str) -> tuple[str, int, str]:
+    """Return an IP address, a port, and both as a URL; of a port alone that of the loopback. Raise `InputError`."""
     host, _, port = text.strip().rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     host = "127.0.0.1" if host in ("", "localhost") else host
-    try:
+    with suppress(ValueError):
         ip_address(host)
-    except ValueError as error:
-        like = "write it like 127.0.0.1:8379"
-        raise InputError(f"--listen: {plain(host, 60)!r} is not an IP address; {like}") from error
-    if not (port.isascii() and port.isdigit() and int(port) < 2**16):
-        raise InputError(f"--listen: {plain(port, 20)!r} is not a port; give a number up to 65535, such as 8379")
-    return host, int(port)
-
-
-def url_of(host: str, port: int) -> str:
-    """Return the address of a server, as a browser takes it."""
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        if port.isascii() and port.isdigit() and int(port) < 2**16:
+            return host, int(port), f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    raise InputError(f"--listen: {plain(text, 60)!r} is no IP address and port; write it like 127.0.0.1:8379")
 
 
 # How options are declared

@@ -10,7 +10,7 @@ import typer
 
 from summarizing_context.cli import options
 from summarizing_context.cli.options import PromptsPath, argument, command
-from summarizing_context.cli.output import InputError, Result, dim, plain, records
+from summarizing_context.cli.output import InputError, Result, dim, plain, table
 from summarizing_context.messages.tokens import TokenCounter, choose_counter
 from summarizing_context.summarizers.prompts import Prompt, latest, load, names, prompts_root
 
@@ -25,7 +25,7 @@ def list_prompts(prompts: PromptsPath = None) -> Result:
     found = [_described(load(name, root=root), counter) for name in names(root)]
     rows = [{**one, "hash": one["hash"][:12], "about": dim(one["about"])} for one in found]
     columns = {"purpose": "purpose", "#version": "version", "#tokens": "fixed_tokens", "hash": "hash", "about": "about"}
-    shown = records("Prompts", rows, columns, wide="about")
+    shown = table("Prompts", columns, rows, wide="about")
     shown.caption = f"tokens of the fixed text, counted by {counter.name}"
     return Result({"token_counter": counter.name, "prompts": found}, [shown])
 

@@ -24,7 +24,7 @@ from rich.text import Text
 from summarizing_context import transcripts
 from summarizing_context.cli import eval, options, output
 from summarizing_context.cli.options import TRANSCRIPTS, command, listed, option, read_tokens, store_of
-from summarizing_context.cli.output import Result, Status, counted, dim, dollars, mark, number, plain, records, table
+from summarizing_context.cli.output import Result, Status, counted, dim, dollars, mark, number, plain, table
 from summarizing_context.errors import TranscriptError
 from summarizing_context.models import load_models
 from summarizing_context.settings import Settings, shown_store
@@ -84,7 +84,7 @@ def demo(
     for one in told["questions"]:
         marks = (mark(one[key], "yes", "no") for key in ("found", "without"))
         answers.append((one["question"], *marks, dim(one["words"])))
-    shown.append(table("What the last view still answers", *columns, rows=answers, wide="answer", fold=True))
+    shown.append(table("What the last view still answers", columns, answers, wide="answer", fold=True))
     found, without = (f"{sum(one[key] for one in told['questions'])} of {len(answers)}" for key in ("found", "without"))
     shown.append(f"view: {found}. newest: {without}, with the newest messages alone, in as many tokens.")
     free = number(budget - told["last_view_tokens"])
@@ -142,10 +142,10 @@ def replay(
     files = transcripts.find_transcripts(paths)
     size = sum(file.stat().st_size for file in files if file.is_file())
     jobs = jobs or min(os.cpu_count() or 1, 1 + size // 300_000)  # each process takes a second to start
-    tallies, unreadable, stopped = list[Any](), list[TranscriptError](), list[str]()
+    tallies, unreadable = list[Any](), list[TranscriptError]()
     doing = f"{counted(len(files), 'file')} at {', '.join(map(number, budgets))} tokens."
     doing = f"{'Dry run of' if own.dry_run else 'Replaying'} {doing}"
-    with output.progress("files", len(files), doing, stopped) as update:
+    with output.progress("files", len(files), doing) as update:
         # Files that share a store go one after the other, so that none finds there what depends on another's pace.
         jobs = jobs if str(settings.store) == MEMORY else 1
         for found in for_each(files, partial(replay_file, plan=plan), jobs):
@@ -203,10 +203,9 @@ def replay(
         shown += _counts(_SKIPPED, total.skipped)
     if len(seen) < len(rows):
         shown.append(dim(f"{len(rows) - len(seen):,} rows in which every law held are left out; --json has them."))
-    shown.insert(0, records("Dry run" if own.dry_run else "Replayed", named, columns, wide="file"))
+    shown.insert(0, table("Dry run" if own.dry_run else "Replayed", columns, named, wide="file"))
     status = Status.BAD_INPUT if unreadable and status != Status.LAW_BROKEN else status
-    remarks = [*output.told_lines(total.skipped_lines, unreadable), *stopped]
-    return Result(document, shown, Status.INTERRUPTED if stopped else status, remarks)
+    return Result(document, shown, status, output.told_lines(total.skipped_lines, unreadable))
 
 
 def _counts(title: str, counts: Mapping[str, int]) -> list[Text]:
@@ -234,7 +233,7 @@ def import_transcripts(
 
     settings = place.load()
     store, files = store_of(settings), transcripts.find_transcripts(paths)
-    rows, unreadable, stopped = list[dict[str, Any]](), list[TranscriptError](), list[str]()
+    rows, unreadable = list[dict[str, Any]](), list[TranscriptError]()
     skipped, skipped_lines = Counter[str](), list[str]()
 
     async def import_log(log: transcripts.Transcript) -> None:
@@ -252,7 +251,7 @@ def import_transcripts(
                 rows.append({**row, "messages": len(context), "added": len(context) - len(held)})
                 return
 
-    with output.progress("files", len(files), f"Importing {counted(len(files), 'file')}.", stopped) as update:
+    with output.progress("files", len(files), f"Importing {counted(len(files), 'file')}.") as update:
         for path in files:
             try:
                 for log in read_checked(path, format):  # all of it, before any session is changed
@@ -268,7 +267,6 @@ def import_transcripts(
     document = {"sessions": rows, "unreadable": [str(problem) for problem in unreadable]}
     document |= {"skipped": dict(sorted(skipped.items())), "skipped_lines": skipped_lines}
     columns = {"session": "session_id", "format": "format", "#messages": "messages", "#new": "added"}
-    made = records(f"Imported into {plain(shown_store(store))}", rows, columns, wide="session")
-    status = Status.INTERRUPTED if stopped else Status.BAD_INPUT if unreadable else Status.OK
-    remarks = (*output.told_lines(skipped_lines, unreadable), *stopped)
+    made = table(f"Imported into {plain(shown_store(store))}", columns, rows, wide="session")
+    status, remarks = Status.BAD_INPUT if unreadable else Status.OK, output.told_lines(skipped_lines, unreadable)
     return Result(document, [made, *_counts(_SKIPPED, skipped)], status, remarks)

@@ -111,7 +111,7 @@ def tune(
     if len(tuning.tried) > 2 or tuning.chosen_on:
         rows = [(plain(name, 40), eval.share(score)) for name, score in tuning.tried.items()]
         title = "On the sessions that choose" if tuning.chosen_on else "Tried"
-        parts.append(table(title, "prompt", "#score", rows=rows))
+        parts.append(table(title, ("prompt", "#score"), rows))
     parts.append(eval.score_table(report, marked=tuning.winner))
     costs = ((arm, dollars(tuning.dollars.get(arm))) for arm in (tuning.old, tuning.new))
     parts += [dim(f"{arm}: summaries of 1M tokens of history cost {cost}") for arm, cost in costs]
