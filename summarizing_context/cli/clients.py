@@ -22,8 +22,6 @@ from summarizing_context.cli.serve import LISTEN, TOKEN_FILE
 from summarizing_context.cli.sessions import StoredSession, view_of
 from summarizing_context.stores.private_files import replace_private, token_file
 
-commands = typer.Typer()
-
 _SHIPPED = Path(__file__).parent.parent / "contrib" / "clients"
 _FIRST_MODS = (2, 1, 287)  # of Claude Code that loads modules of hooks without a switch
 _ABOUT = "Compactions by summarizing-context."
@@ -64,7 +62,7 @@ def _plugin(client: str, service: str) -> tuple[Path, dict[Path, bytes], list[Pa
     return folder, files, found
 
 
-@command(commands, SERVE)
+@command(SERVE)
 def install(
     client: ClientName,
     listen: Annotated[str, option("HOST:PORT", "Address of the proxy that it asks.")] = LISTEN,
@@ -109,7 +107,7 @@ def install(
     return Result({"client": client, "files": [str(path) for path in files], "remarks": remarks}, shown, 0, remarks)
 
 
-@command(commands, SERVE, hidden=True)  # that of `install` names it
+@command(SERVE, hidden=True)  # that of `install` names it
 def uninstall(client: ClientName, yes: options.Yes = False) -> Result:
     """Remove a client's plug-in, and nothing else.
 
@@ -145,7 +143,7 @@ _FIRST = (
 _LAST = "Say in two sentences where the work stands, and wait for what to do next."
 
 
-@command(commands, STORED, "continue", hidden=True, context_settings={"ignore_unknown_options": True})
+@command(STORED, "continue", hidden=True, context_settings={"ignore_unknown_options": True})
 def continue_in(
     at: StoredSession,
     client: Annotated[

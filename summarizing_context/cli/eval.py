@@ -12,7 +12,6 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import anyio
-import typer
 from rich.console import RenderableType
 from rich.text import Text
 
@@ -27,8 +26,7 @@ if TYPE_CHECKING:
     from summarizing_context.evaluation.cassettes import Cassette, Spent
     from summarizing_context.evaluation.report import Interval, Report
 
-commands = typer.Typer()
-family = options.family(commands, "eval", TRANSCRIPTS, "Measure what views still hold.")
+family = options.family("eval", TRANSCRIPTS, "Measure what views still hold.")
 
 CassettePath = Annotated[Path | None, options.path("FILE", "Replies. Default: in --out.", "--cassette")]
 DOING = {"forecast": "Pricing", "replay": "Repeating", "record": "Recording"}  # by the mode of a cassette
@@ -50,9 +48,8 @@ class RecordOptions(ModelOptions):
     ) -> T | Result:
         """Return what `work` comes to with the replies that `file` keeps; in a dry run, what recording them will take.
 
-        First all that is not kept is priced, with assumed replies, and nothing is sent. Where nothing is missing, that
-        was the run, unless `work` returns nothing then or waits for `proposals`: prompts that the first model writes,
-        which no forecast knows. Then it is repeated, or recorded, if that is accepted.
+        First what is missing is priced, with assumed replies, and nothing is sent. No forecast knows `proposals`: so
+        many prompts that the first model writes.
         """
         from summarizing_context.evaluation.cassettes import Cassette, prices_of
         from summarizing_context.summarizers.providers import make_model
@@ -271,8 +268,8 @@ def asked_model(settings: Settings, model: str, provider: str | None = None, url
     if url is None and settings.base_url is not None:
         why = f"a base URL is named, and it is not {named}'s, which would get the log too"
         raise InputError(f"--judge-provider: {why}; name the server of its models with --judge-base-url")
-    is_same = (named, url) == (settings.summarizer, settings.base_url)  # a key is its server's
-    place: Any = {"summarizer": named, "base_url": url, "api_key": settings.api_key if is_same else None}
+    key = settings.api_key if (named, url) == (settings.summarizer, settings.base_url) else None  # it is its server's
+    place: Any = {"summarizer": named, "base_url": url, "api_key": key}
     return Settings(**place, prices=settings.prices, model=model, call_timeout=300.0)
 
 

@@ -126,19 +126,15 @@ def progress(name: str, total: int | None, announced: str = "") -> Iterator[Call
 
 async def watched(work: Awaitable[T], name: str, total: int, done: Callable[[], int]) -> T:
     """Return what `work` comes to; meanwhile a bar shows how much is done."""
-    with progress(name, total) as update:
-
-        async def look(shown: int = 0) -> None:
-            while True:
-                await asyncio.sleep(0.5)
+    task, shown = asyncio.ensure_future(work), 0
+    try:
+        with progress(name, total) as update:
+            while not (await asyncio.wait([task], timeout=0.5))[0]:
                 update("", (now := done()) - shown)
                 shown = now
-
-        looking = asyncio.create_task(look())
-        try:
-            return await work
-        finally:
-            looking.cancel()
+        return await task
+    finally:
+        task.cancel()
 
 
 def confirm(question: str, yes: bool, done: str) -> None:

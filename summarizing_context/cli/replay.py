@@ -17,12 +17,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import anyio
-import typer
 from rich.console import RenderableType
 from rich.text import Text
 
 from summarizing_context import transcripts
-from summarizing_context.cli import eval, options, output
+from summarizing_context.cli import options, output
 from summarizing_context.cli.options import TRANSCRIPTS, command, listed, option, read_tokens, store_of
 from summarizing_context.cli.output import Result, Status, counted, dim, dollars, mark, number, plain, table
 from summarizing_context.errors import TranscriptError
@@ -32,13 +31,12 @@ from summarizing_context.settings import Settings, shown_store
 if TYPE_CHECKING:
     from summarizing_context.evaluation.replay import Tally
 
-commands = typer.Typer()
 
 _MOST_ROWS = 24  # that are shown one by one
 _SKIPPED = "Skipped, being no messages"
 
 
-@command(commands, TRANSCRIPTS)
+@command(TRANSCRIPTS)
 def demo(
     budget: options.Budget = 16_000,
     keep: Annotated[Path | None, options.path("FILE", "Keep the session in this SQLite file.")] = None,
@@ -63,7 +61,7 @@ def demo(
 
     # What happened, what is found with and without this package, what it saved, and what to type next.
     reasons = ", ".join(f"{count} {REASON_WORDS[reason]}" for reason, count in told["activations_by_reason"].items())
-    bad = sum(told[law] for law in tally.broken_laws()), tally.refused_views
+    bad = sum(tally.broken_laws().values()), tally.refused_views
     broken, refused = (mark(not count, "0", f"{count:,}") for count in bad)
     slowest = f"no view waits for a model; the slowest took {max(tally.view_ms, default=0.0):.1f} ms"
     shown: list[RenderableType] = [output.facts("What happened", [
@@ -92,7 +90,6 @@ def demo(
     whole, whole_price = number(told["whole_history_sent_tokens"]), dollars(told["whole_history_dollars"])
     shown.append(output.facts("What it saved", [
         ("tokens sent", told["sent_tokens"], f"{whole} with the whole history in each request"),
-        ("model calls for summaries", 0, "no key, no network"),
         ("price of the input", dollars(told["dollars"]), f"{whole_price} with the whole history"),
         ("", "", f"at {told['priced_model']}'s list price, with its prompt cache"),
     ]))  # fmt: skip
@@ -109,7 +106,7 @@ def _status(total: Tally) -> Status:
     return Status.LAW_BROKEN if total.broken_laws() else Status.REFUSED if total.refused_views else Status.OK
 
 
-@command(commands, TRANSCRIPTS)
+@command(TRANSCRIPTS)
 def replay(
     paths: options.TranscriptPaths,
     *,
@@ -129,6 +126,7 @@ def replay(
         replay logs/ --budget 8k,16k --strategy hierarchical,truncate
         replay logs/ --model gpt-5.4-mini --dry-run
     """
+    from summarizing_context.cli.eval import priced
     from summarizing_context.evaluation.cassettes import Spent, prices_of
     from summarizing_context.evaluation.replay import LAW_FIGURES, MEMORY, TIMINGS, Plan, add_up, for_each, replay_file
 
@@ -187,7 +185,7 @@ def replay(
         columns |= {"#tokens": "history_tokens", "#calls": "model_calls", "#input": "model_input_tokens"}
         columns |= {"#output": "model_output_tokens", "#price": "price"}
         spent = Spent(total.model_calls, total.model_input_tokens, total.model_output_tokens)
-        asked: Any = eval.priced(prices_of({f"{settings.summarizer}/{settings.model}": spent}, [settings]))
+        asked: Any = priced(prices_of({f"{settings.summarizer}/{settings.model}": spent}, [settings]))
         document, shown, status = document | asked.document, asked.shown, Status.OK
     else:
         columns |= {"#broken laws": "broken", "#mean view": "mean", "#activ.": "activations"}
@@ -215,7 +213,7 @@ def _counts(title: str, counts: Mapping[str, int]) -> list[Text]:
     return [dim(f"{title}: {said}{', and others' if len(ranked) > 6 else ''}.")] if ranked else []
 
 
-@command(commands, TRANSCRIPTS, "import")
+@command(TRANSCRIPTS, "import")
 def import_transcripts(
     paths: options.TranscriptPaths, place: options.Place, format: options.TranscriptFormat = "auto"
 ) -> Result:

@@ -31,13 +31,12 @@ from summarizing_context.stores.private_files import checked_token, kept_token, 
 if TYPE_CHECKING:
     from summarizing_context.contrib.proxy.server import ProxySettings
 
-commands = typer.Typer()
 
 _JSON = option("PATH", "JSON; - for standard error.", "--json", parser=options.read_place)
 _DRAIN = option("S", "Seconds to finish after SIGTERM.", parser=options.between(0, kind=float))
 
 
-@command(commands, STORED)
+@command(STORED)
 def check(own: OwnSettings, base_url: options.BaseUrl = None) -> Result:
     """Check that the summarizer answers.
 
@@ -84,7 +83,7 @@ def check(own: OwnSettings, base_url: options.BaseUrl = None) -> Result:
     return Result({"ok": is_well, "summarizer": asked}, [shown], Status.OK if is_well else Status.LAW_BROKEN)
 
 
-@command(commands, SERVE)
+@command(SERVE)
 def mcp(
     place: Place,
     session: Annotated[str | None, option("ID", "Serve this session only, not the whole store.")] = None,
@@ -113,7 +112,7 @@ def mcp(
     anyio.run(serve_stdio, server)
 
 
-@command(commands, STORED)
+@command(STORED)
 def inspect(
     place: Place,
     listen: Annotated[str, option("HOST:PORT", "Loopback address; port 0 picks a free one.")] = "127.0.0.1:8378",
@@ -147,7 +146,7 @@ def inspect(
         anyio.run(serve, inspector_app(store, settings=settings, access=access), listening, access)
 
 
-@command(commands, SERVE)
+@command(SERVE)
 def worker(
     *,
     store: options.StorePath = None,
@@ -198,7 +197,7 @@ def worker(
 # The proxy
 
 proxy = typer.Typer(cls=options.Group, invoke_without_command=True, rich_markup_mode="rich")
-commands.add_typer(proxy, name="proxy", rich_help_panel=SERVE)
+options.app.add_typer(proxy, name="proxy", rich_help_panel=SERVE)
 
 LISTEN = "127.0.0.1:8377"
 TOKEN_FILE, _TOKEN_VARIABLE = "proxy-token", "SUMMARIZING_CONTEXT_PROXY_TOKEN"

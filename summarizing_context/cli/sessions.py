@@ -17,20 +17,16 @@ import anyio
 import typer
 
 from summarizing_context.cli import options, output
-from summarizing_context.cli.options import STORED, Place, argument, command, option, store_of
+from summarizing_context.cli.options import OF_ONE, STORED, Place, argument, command, option, store_of
 from summarizing_context.cli.output import InputError, Result, Status, number, plain, progress, table
 from summarizing_context.commands import COMMANDS, PREFIX, Command, CommandResult, activated
 from summarizing_context.errors import MessageError, SessionInUseError, StoreError
 from summarizing_context.messages.reading import message_text_parts
-from summarizing_context.messages.text import inert
 from summarizing_context.settings import Settings, is_address, shown_store
 from summarizing_context.stores.base import SessionInfo, SessionStore
 from summarizing_context.stores.private_files import open_private
 
 T = TypeVar("T")
-
-commands = typer.Typer()
-OF_ONE = [name for name in COMMANDS if name != "help"]  # commands of one session, as in a host
 
 
 def with_store(store: str, act: Callable[[SessionStore], Awaitable[T]], *, read_only: bool = True) -> T:
@@ -77,11 +73,8 @@ class StoredSession(Place):
     budget: Annotated[int | None, _BUDGET] = None
 
     def find(self, words: list[str] | None = None) -> tuple[Settings, list[str]]:
-        """Return the settings for a look at it, and the words that follow its id, where a command takes any.
-
-        Where `--config` or the environment names a session, what is no session's id is the first of the words. The
-        budget is the one that was set, else that of its last request.
-        """
+        """Return the settings for a look at it, and the words that follow its id, where a command takes any: where
+        `--config` or the environment names a session, what is no session's id is the first of them."""
         settings = self.load()
         store, session, rest = store_of(settings), self.session, words or []
         known, is_named = find_sessions(store), settings.session_id != Settings().session_id
@@ -106,7 +99,7 @@ async def view_of(settings: Settings) -> tuple[list[Any], list[Any], list[Any], 
     return messages, log, view_parts(messages, log), nodes[-1].stop if nodes else 0
 
 
-@command(commands, STORED)
+@command(STORED)
 def view(
     at: StoredSession,
     full: Annotated[bool, typer.Option("--full", help="Print the messages as they are sent, as JSON.")] = False,
@@ -144,11 +137,8 @@ def view(
         rows.append({**known_of, "tokens": costs.of(message, canonical(message)), "words": words})
     tokens, budget = sum(row["tokens"] for row in rows), settings.max_tokens
     document = {"session": settings.session_id, "tokens": tokens, "budget": budget, "messages": rows}
-    if full:
-        text = json.dumps(messages, indent=2, ensure_ascii=False)
-        if inert(text) != text:  # what could drive a terminal is written as escapes
-            text = "".join(char if inert(char) == char else json.dumps(char)[1:-1] for char in text)
-        return Result({**document, "messages": messages}, [text])
+    if full:  # what is not ASCII is written as escapes, for it could drive a terminal
+        return Result({**document, "messages": messages}, [json.dumps(messages, indent=2)])
     title = f"View of {settings.session_id}: {len(rows)} messages, {number(tokens)} of {number(budget)} tokens"
     columns = {"#message": "message", "part": "part", "role": "role", "#tokens": "tokens", "first words": "words"}
     return Result(document, [table(title, columns, rows, wide="first words")])
@@ -209,7 +199,7 @@ def _add(name: str, spec: Command) -> None:
     shown = [*signature(run).parameters.values()]
     kept = shown if name == "search" else shown[:2] if takes else shown[:1]
     run.__signature__ = Signature(kept)  # type: ignore[attr-defined]
-    command(commands, STORED, name)(run)
+    command(STORED, name)(run)
 
 
 for _name in OF_ONE:
@@ -225,7 +215,7 @@ Examples:
     sessions import run.jsonl --store postgresql://agents@db/agents
     sessions purge --store run.db --yes
 """
-family = options.family(commands, "sessions", STORED, _ABOUT)
+family = options.family("sessions", STORED, _ABOUT)
 
 
 @command(family, name="list")
