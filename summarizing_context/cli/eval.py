@@ -58,18 +58,17 @@ class RecordOptions(ModelOptions):
         with Cassette(file, "forecast", **keys) as replies:
             done = work(replies)
         prices = prices_of(replies.spent, models)
+        forecast = priced(prices, proposals)
         if self.dry_run:
-            return priced(prices, proposals)
+            return forecast
         if not any(one.calls for one in prices) and file.exists():
             if done is not None and not proposals:  # no reply was assumed, so this is the run
                 return done
             # What follows from replies, such as a proposal, may not be kept.
             with suppress(CassetteMissError), Cassette(file, "replay", **keys) as replies:
                 return work(replies)
-        for price in prices:
-            tell(_line(price))
-        if proposals:
-            tell(f"Then {proposals:,} proposals, each tried on all sessions; --max-calls stops them.")
+        for line in [*forecast.shown][1:]:
+            tell(line)
         for model in models:
             make_model(model, read_only=False)  # a key that is missing is named before the question
         output.confirm("Send these requests?", self.yes, "sent")
@@ -101,7 +100,7 @@ def priced(prices: Sequence[Spent], proposals: int = 0) -> Result:
         about = f"{proposals:,} proposals, each tried on all sessions: {calls:,} calls at most"
         if first.estimated_cost is not None and first.calls:  # a proposal costs about what its trial does
             about += f", about {dollars(first.estimated_cost * calls / first.calls)} in all"
-        shown.append(f"{about}.")
+        shown.append(f"{about}; --max-calls stops them.")
     each = [one.estimated_cost for one in prices]
     total = None if None in each else round(sum(filter(None, each)), 6)
     shown.append(f"In all {dollars(total)}{' without the proposals' if proposals else ''}.")

@@ -97,7 +97,7 @@ def screen(*, stderr: bool = False) -> Console:
     return console
 
 
-def tell(text: str | Text) -> None:
+def tell(text: RenderableType) -> None:
     """Print a remark or a warning, apart from the results."""
     screen(stderr=True).print(text, soft_wrap=True)
 
