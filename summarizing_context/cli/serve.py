@@ -133,12 +133,12 @@ def inspect(
     store = store_of(settings)
     find_sessions(store)  # what is wrong with it is told at once
 
-    from summarizing_context.contrib import serving
-    from summarizing_context.contrib.inspector import Access, inspector_app, serve
+    from summarizing_context.contrib.inspector import Access, bound_socket, inspector_app, serve
+    from summarizing_context.contrib.serving import address_of
 
     access = Access()
-    with serving.bound_socket(host, port) as listening:
-        url = access.link(f"{serving.address_of(listening)}/{access.folder}")
+    with bound_socket(host, port) as listening:
+        url = access.link(f"{address_of(listening)}/{access.folder}")
         tell(f"{url}  (opens once; Ctrl-C ends it)")
         write_json({"serves": "inspect", "at": url, "store": shown_store(store), "token_file": None}, json_path)
         if browser:
