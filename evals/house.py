@@ -73,7 +73,7 @@ def rooms(package: dict[Path, str]) -> Table:
         room = BECOMES.get(room, room)
         lines[room if room in BUDGETS else "others"] += len(text.splitlines())
     lines.update({name: sum(len(text.splitlines()) for text in sources(name).values()) for name in TOTALS})
-    shown = table("The house", "room", "#lines", "#budget", "#over", wide="room")
+    shown = table("The house", ("room", "#lines", "#budget", "#over"), wide="room")
     for budgets in (BUDGETS, TOTALS):
         for name, budget in budgets.items():
             shown.add_row(name, f"{lines[name]:,}", f"{budget:,}", f"{lines[name] / budget - 1:+.0%}" if budget else "")
@@ -137,7 +137,7 @@ async def travel() -> Table:
             added = 0 if message is None else added + 1
             await context.wait_idle()
             await asyncio.sleep(0)  # a view wakes the worker in the next turn of the event loop
-    shown = table("Median (largest)", "way", "#times", "#files", "#changes of file", "#calls", wide="way")
+    shown = table("Median (largest)", ("way", "#times", "#files", "#changes of file", "#calls"), wide="way")
     for way, taken in trips.items():
         figures = zip(*taken, strict=True)
         shown.add_row(way, f"{len(taken):,}", *(f"{median_high(one):,} ({max(one):,})" for one in map(list, figures)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
@@ -15,10 +16,11 @@ from summarizing_context.messages.text import inert
 
 if TYPE_CHECKING:  # a shell that completes a command reads the table, not the engine
     from summarizing_context.context import SummarizingContext
-    from summarizing_context.sessions.session import CacheFigures, Statistics
+    from summarizing_context.sessions.session import Statistics
     from summarizing_context.views.view import ActivationReport
 
 PREFIX = "/context"
+Rows = Sequence[Sequence[object]]  # of a table
 
 _MOST_HITS = 10  # of a search
 
@@ -68,6 +70,17 @@ async def _status(context: SummarizingContext, rest: str) -> CommandResult:
     failed = f", {figures.summaries_failed} failed" if figures.summaries_failed else ""
     least = f"{figures.least_useful_budget:,} tokens, with system rows and tools"
     cap = "reached: no model is asked" + (" in this session" if figures.cap_ends_in is None else "")
+
+    # What requests took from the provider's prompt cache, and their cost beside that of a plain client.
+    cache = figures.cache
+    total = max(1, cache.input_tokens + cache.read_tokens + cache.written_tokens)
+    paid = f"{cache.read_tokens / total:.0%} of {total:,} tokens sent were read from it, {cache.expiries} expiries"
+    if cache.reported < cache.requests:
+        paid += f"; {cache.requests - cache.reported} of {cache.requests} requests are estimated"
+    if cache.compared_cost is not None and cache.plain_cost is not None:
+        paid += f"; ${cache.compared_cost:,.4f}, a plain client ${cache.plain_cost:,.4f}"
+        if cache.plain_requests < cache.requests:
+            paid += f" in {cache.plain_requests} requests, until its window was full"
     rows = [
         ("budget", f"{budget.used_tokens:,} of {budget.max_tokens:,} tokens ({budget.percent_used:.0%})"),
         ("least useful", least if budget.max_tokens < figures.least_useful_budget else None),
@@ -77,7 +90,7 @@ async def _status(context: SummarizingContext, rest: str) -> CommandResult:
         ("stand-ins", figures.stand_ins),
         ("breaker", figures.breaker),
         ("store", figures.store),
-        ("cache", cache_line(figures.cache) if figures.cache.requests else None),
+        ("cache", paid if cache.requests else None),
         ("cap", cap if figures.cap_reached else None),
         ("last error", figures.last_error or None),
         ("failed last", figures.last_error_at),
@@ -91,19 +104,6 @@ async def _status(context: SummarizingContext, rest: str) -> CommandResult:
     return CommandResult("\n".join(lines) + shown, msgspec.to_builtins(data))
 
 
-def cache_line(cache: CacheFigures) -> str:
-    """Return what requests took from the provider's prompt cache, and their cost beside that of a plain client."""
-    total = max(1, cache.input_tokens + cache.read_tokens + cache.written_tokens)
-    said = f"{cache.read_tokens / total:.0%} of {total:,} tokens sent were read from it, {cache.expiries} expiries"
-    if cache.reported < cache.requests:
-        said += f"; {cache.requests - cache.reported} of {cache.requests} requests are estimated"
-    if cache.compared_cost is not None and cache.plain_cost is not None:
-        said += f"; ${cache.compared_cost:,.4f}, a plain client ${cache.plain_cost:,.4f}"
-        if cache.plain_requests < cache.requests:
-            said += f" in {cache.plain_requests} requests, until its window was full"
-    return said
-
-
 async def _summarize(context: SummarizingContext, rest: str) -> CommandResult:
     keep, topic = (int(rest), None) if _is_count(rest.removeprefix("-")) else (10, rest or None)
     done = activated(await context.summarize(keep, focus=topic), context.statistics())
@@ -114,37 +114,33 @@ async def _compress(context: SummarizingContext, rest: str) -> CommandResult:
     try:
         threshold = float(rest or 0.6)
     except ValueError:
-        raise SettingsError(
-            f"{rest!r:.40} is not a number; an importance is one from 0 to 1 ('summarize' takes a topic)"
-        ) from None
+        problem = f"{rest!r:.40} is not a number; an importance is one from 0 to 1 ('summarize' takes a topic)"
+        raise SettingsError(problem) from None
     return activated(await context.compress(threshold), context.statistics())
 
 
 def activated(report: ActivationReport, figures: Statistics) -> CommandResult:
     """Return what an activation that was asked for has come to, and when its stand-ins give way."""
-    why = f"the newest {report.raw} messages stay word for word" if report.raw else "covering more would free none"
-    said = (
-        f"The view now takes {report.tokens_after:,} tokens instead of {report.tokens_before:,}."
-        if report.activated
-        else f"Nothing to summarize: the view takes {report.tokens_after:,} tokens, and {why}."
-    )
-    if not (report.activated or report.raw) and figures.summaries_pending and not figures.cap_reached:
-        said += "\nSummaries of it are being made, and may be shorter: ask again."
-    if report.activated and report.raw:
-        said += f"\nWord for word: the newest {report.raw}, for calls stay with their results"
-        if report.kept:
-            said += f"; and {report.kept} older: the first request, and what is pinned, critical or important enough"
-        said += "."
+    if report.activated:
+        said = f"The view now takes {report.tokens_after:,} tokens instead of {report.tokens_before:,}."
+        if report.raw:
+            older = "older: the first request, and what is pinned, critical or important enough"
+            kept = f"; and {report.kept} {older}" if report.kept else ""
+            said += f"\nWord for word: the newest {report.raw}, for calls stay with their results{kept}."
+    else:
+        why = f"the newest {report.raw} messages stay word for word" if report.raw else "covering more would free none"
+        said = f"Nothing to summarize: the view takes {report.tokens_after:,} tokens, and {why}."
+        if not report.raw and figures.summaries_pending and not figures.cap_reached:
+            said += "\nSummaries of it are being made, and may be shorter: ask again."
     if figures.stand_ins and figures.summaries_pending:
-        failed = f" (last error: {figures.last_error})" if figures.last_error else ""
-        said += f"\n{figures.stand_ins} of its summaries are stand-ins. "
+        failed, wait = f" (last error: {figures.last_error})" if figures.last_error else "", figures.cap_ends_in
+        when = "in a session with a higher one" if wait is None else f"when it ends, in {ceil(wait / 60)} minutes"
+        coming = (
+            f"The summaries are being made{failed}; they are shown from the next activation on, or when you ask again."
+        )
         if figures.cap_reached:
-            wait = figures.cap_ends_in
-            when = "in a session with a higher one" if wait is None else f"when it ends, in {ceil(wait / 60)} minutes"
-            said += f"A cap on calls or tokens is reached{failed}: the model's own are made {when}."
-        else:
-            said += f"The summaries are being made{failed}; they are shown from the next activation on, or when you "
-            said += "ask again."
+            coming = f"A cap on calls or tokens is reached{failed}: the model's own are made {when}."
+        said += f"\n{figures.stand_ins} of its summaries are stand-ins. {coming}"
     return CommandResult(said, {**report._asdict(), "stand_ins": figures.stand_ins})
 
 
@@ -160,12 +156,10 @@ async def _activations(context: SummarizingContext, rest: str) -> CommandResult:
 
 async def _undo(context: SummarizingContext, rest: str) -> CommandResult:
     report = await context.undo_activation()
-    record = context.activations()[-1]
-    said = (
-        f"Undid activation {record.undoes}: the view takes {report.tokens_after:,} tokens instead of "
-        f"{report.tokens_before:,}, until it needs another one."
-    )
-    return CommandResult(said, {**report._asdict(), "undid": record.undoes})
+    undid = context.activations()[-1].undoes
+    now = f"{report.tokens_after:,} tokens instead of {report.tokens_before:,}"
+    said = f"Undid activation {undid}: the view takes {now}, until it needs another one."
+    return CommandResult(said, {**report._asdict(), "undid": undid})
 
 
 async def _pin(context: SummarizingContext, rest: str) -> CommandResult:
@@ -203,11 +197,10 @@ async def _restore(context: SummarizingContext, rest: str) -> CommandResult:
 
 
 async def _fork(context: SummarizingContext, rest: str) -> CommandResult:
-    id, _, session_id = rest.rpartition(" ")
-    made = await context.fork(
-        _needed(id.strip(), "a checkpoint's id or name, and the id of the new session"), session_id
-    )
-    return CommandResult(f"Session {made} goes on from {id.strip()}.", {"from": id.strip(), "fork": made})
+    of, _, session_id = rest.rpartition(" ")
+    id = _needed(of.strip(), "a checkpoint's id or name, and the id of the new session")
+    made = await context.fork(id, session_id)
+    return CommandResult(f"Session {made} goes on from {id}.", {"from": id, "fork": made})
 
 
 async def _search(context: SummarizingContext, rest: str) -> CommandResult:
@@ -224,14 +217,14 @@ async def _search(context: SummarizingContext, rest: str) -> CommandResult:
 
 
 async def _expand(context: SummarizingContext, rest: str) -> CommandResult:
-    words = _needed(rest, "a node, such as 12-47, or a message's number").split()
-    details = [word for word in words[1:] if word in ("line", "paragraph", "full")]
-    cursors = [word for word in words[1:] if ":" in word]
-    if len(words) > 1 + len(details) + len(cursors) or len(details) > 1 or len(cursors) > 1:
+    what = _needed(rest, "a node, such as 12-47, or a message's number")
+    given = re.fullmatch(r"(\S+)(?:\s+(line|paragraph|full))?(?:\s+(\S*:\S*))?", what)
+    if given is None:
         raise SettingsError("behind the node give only its detail (line, paragraph, full) and a cursor")
-    detail: Any = details[0] if details else cursors[0].partition(":")[0] if cursors else "full"
-    page = await context.expand(words[0], detail, cursor=cursors[0] if cursors else None)
-    more = f"\n\nMore: {PREFIX} expand {words[0]} {page.next_cursor}" if page.next_cursor else ""
+    node, detail, cursor = given.groups()
+    form: Any = detail or (cursor or "full").partition(":")[0]  # a cursor begins with its detail
+    page = await context.expand(node, form, cursor=cursor)
+    more = f"\n\nMore: {PREFIX} expand {node} {page.next_cursor}" if page.next_cursor else ""
     return CommandResult(page.text + more, asdict(page))
 
 
@@ -309,13 +302,11 @@ def _needed(rest: str, what: str) -> str:
     return rest
 
 
-def _list(
-    columns: Sequence[str], rows: Sequence[Sequence[object]], empty: str, told: Mapping[str, Any]
-) -> CommandResult:
+def _list(columns: Sequence[str], rows: Rows, empty: str, told: Mapping[str, Any]) -> CommandResult:
     return CommandResult(_table(columns, rows) if rows else empty, msgspec.to_builtins(told))
 
 
-def _table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+def _table(columns: Sequence[str], rows: Rows) -> str:
     """Return rows under their columns; figures stand to the right, all else to the left. The last column is not cut."""
     made = []
     for at, (name, values) in enumerate(zip(columns, zip(*rows, strict=True), strict=True)):

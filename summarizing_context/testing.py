@@ -49,7 +49,8 @@ class ScriptedSummarizer:
         delay: float = 0.0,
     ) -> None:
         self.jobs: list[SummaryJob] = []
-        self._answers = answers if callable(answers) else list(answers)
+        self._answer = answers if callable(answers) else default_summary
+        self._script = [] if callable(answers) else list(answers)
         self._delay = delay
         if recipe is not None:
             self.recipe = recipe
@@ -58,12 +59,7 @@ class ScriptedSummarizer:
         """Answer a job as the script says."""
         self.jobs.append(job)
         await anyio.sleep(self._delay)
-        if callable(self._answers):
-            answer = self._answers(job)
-        elif self._answers:
-            answer = self._answers.pop(0)
-        else:
-            answer = default_summary(job)
+        answer = self._script.pop(0) if self._script else self._answer(job)
         if isinstance(answer, Exception):
             raise answer
         return answer
@@ -115,9 +111,8 @@ class Conversation:
 
     def call(self, *names: str, text: str = "", **arguments: Any) -> Message:
         """Return a message that calls each of these tools (one, `read_file`, if none is named) with these arguments."""
-        ids = [f"call_{self._number}_{at}" for at in range(len(names) or 1)]
+        called = [(f"call_{self._number}_{at}", name) for at, name in enumerate(names or ("read_file",))]
         self._number += 1
-        called = list(zip(ids, names or ("read_file",), strict=True))
         if self._shape == "anthropic":
             blocks: list[Message] = [{"type": "text", "text": text}] if text else []
             blocks += [{"type": "tool_use", "id": id, "name": name, "input": arguments} for id, name in called]
@@ -128,15 +123,12 @@ class Conversation:
 
     def results(self, call: Message, text: str | None = None) -> list[Message]:
         """Return the messages that answer all calls of a message."""
+        calls = [one for one in call.get("tool_calls") or call["content"] if one["type"] != "text"]
+        said = [(one["id"], self.text() if text is None else text) for one in calls]
         if self._shape == "anthropic":
-            ids = [block["id"] for block in call["content"] if block["type"] == "tool_use"]
-            said = [(id, self.text() if text is None else text) for id in ids]
             blocks = [{"type": "tool_result", "tool_use_id": id, "content": content} for id, content in said]
             return [{"role": "user", "content": blocks}]
-        return [
-            {"role": "tool", "tool_call_id": one["id"], "content": self.text() if text is None else text}
-            for one in call["tool_calls"]
-        ]
+        return [{"role": "tool", "tool_call_id": id, "content": content} for id, content in said]
 
     def turns(self, count: int) -> Iterator[Message]:
         """Yield turns of a question, a call with its result, and an answer; every fifth makes two calls at once."""

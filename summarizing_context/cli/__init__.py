@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from functools import cache
+from importlib import import_module
 from io import TextIOWrapper
 from typing import Any
 
@@ -34,46 +35,8 @@ def build_command() -> Any:
     """Return the command with all its families; it may be run again and again."""
     import typer.main
 
-    from summarizing_context.cli import clients, eval, options, output, prompts, replay, serve, sessions, tune
+    from summarizing_context.cli.options import app
 
-    class Top(options.Group):
-        """Lists the commands that stand for themselves; those of one session are named below."""
-
-        def format_help(self, ctx: Any, formatter: Any) -> None:
-            for name in sessions.OF_ONE:
-                self.commands[name].hidden = True
-            super().format_help(ctx, formatter)
-
-    def show_version(asked: bool) -> None:
-        if asked:
-            from importlib.metadata import version
-
-            typer.echo(f"{output.PROGRAM} {version(output.PROGRAM)}")
-            raise typer.Exit
-
-    app = typer.Typer(
-        name=output.PROGRAM,
-        cls=Top,
-        no_args_is_help=True,
-        rich_markup_mode="rich",
-        context_settings={"help_option_names": ["-h", "--help"]},
-        help=_ABOUT,
-        epilog="Of one session, as /context in a host (`COMMAND --help` explains one): "
-        f"{', '.join([*sessions.OF_ONE, 'continue'])}.",
-    )
-    shown = typer.Option(False, "--version", callback=show_version, is_eager=True, help="Show the version.")
-
-    @app.callback()
-    def about(version: bool = shown) -> None:
-        pass
-
-    families = replay.commands, eval.commands, tune.commands, prompts.commands, sessions.commands, serve.commands
-    for family in (*families, clients.commands):
-        app.add_typer(family)
+    for family in ("replay", "eval", "tune", "sessions", "serve", "clients"):
+        import_module(f"summarizing_context.cli.{family}")
     return typer.main.get_command(app)
-
-
-_ABOUT = """Keep long agent sessions inside any token budget.
-
-Exit status: 0 ok, 1 law or check failed, 2 input, 3 no view fits, 4 store.
-"""

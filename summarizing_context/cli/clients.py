@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -21,8 +22,6 @@ from summarizing_context.cli.serve import LISTEN, TOKEN_FILE
 from summarizing_context.cli.sessions import StoredSession, view_of
 from summarizing_context.stores.private_files import replace_private, token_file
 
-commands = typer.Typer()
-
 _SHIPPED = Path(__file__).parent.parent / "contrib" / "clients"
 _FIRST_MODS = (2, 1, 287)  # of Claude Code that loads modules of hooks without a switch
 _ABOUT = "Compactions by summarizing-context."
@@ -31,49 +30,39 @@ _MANIFESTS: dict[str, dict[str, Any]] = {  # of Claude Code
     f"{PROGRAM}/hooks/hooks.json": {"description": _ABOUT, "modules": [f"./{PROGRAM}.js"]},
 }
 _VIEWS = "its compactions, also /compact, are views"
-_HOMES = {  # of clients: the variable that names their folder, where that is else, and where plug-ins are below it
-    "claude-code": ("CLAUDE_CONFIG_DIR", ".claude", "skills"),
-    "opencode": ("XDG_CONFIG_HOME", ".config", "opencode/plugin"),
-    "pi": ("PI_CODING_AGENT_DIR", ".pi/agent", "extensions"),
-}
-_PLUGINS = {  # program of the client, file of its plug-in, what that does, and other files of it
-    "claude-code": ("claude", f"{PROGRAM}/hooks/{PROGRAM}.js", _VIEWS, _MANIFESTS),
-    "opencode": ("opencode", f"{PROGRAM}.js", "each of its requests holds a view", {}),
-    "pi": ("pi", f"{PROGRAM}.js", _VIEWS, {}),
+_PLUGINS = {
+    # The variable that names the folder, where that is else, where plug-ins are below it, the file of ours, what that
+    # does.
+    "claude-code": ("CLAUDE_CONFIG_DIR", ".claude", "skills", f"{PROGRAM}/hooks/{PROGRAM}.js", _VIEWS),
+    "opencode": ("XDG_CONFIG_HOME", ".config", "opencode/plugin", f"{PROGRAM}.js", "each of its requests holds a view"),
+    "pi": ("PI_CODING_AGENT_DIR", ".pi/agent", "extensions", f"{PROGRAM}.js", _VIEWS),
 }
 ClientName = Annotated[
     Literal["claude-code", "opencode", "pi"], argument("CLIENT", "claude-code, opencode or pi.", show_choices=False)
 ]
 
 
-def _folders(client: str) -> tuple[Path, Path]:
-    """Return the folder of a client, and that of its plug-ins."""
-    variable, name, place = _HOMES[client]
-    home = Path(os.environ.get(variable) or Path.home() / name)
-    return home, home / place
-
-
-def _plugin(client: str, service: str) -> tuple[dict[Path, bytes], list[Path]]:
-    """Return the files of a client's plug-in as they are installed, and those that are there. Raise `InputError` where
-    one of these is not of this package."""
-    (_, file, _, others), (_, folder) = _PLUGINS[client], _folders(client)
+def _plugin(client: str, service: str) -> tuple[Path, dict[Path, bytes], list[Path]]:
+    """Return the folder of plug-ins, the files of ours as they are installed, and those that are there. Raise
+    `InputError` where one of these is not of this package."""
+    variable, home, place, file, _ = _PLUGINS[client]
+    folder = Path(os.environ.get(variable) or Path.home() / home) / place
     source = (_SHIPPED / f"{client}.js").read_text(encoding="utf-8")
     for name, value in (("SERVICE", service), ("TOKEN_FILE", str(token_file(TOKEN_FILE)))):
         source = source.replace(f'"{{{{{name}}}}}"', json.dumps(value))
+    others = _MANIFESTS if client == "claude-code" else {}
     files = {folder / name: json.dumps(held, indent=2).encode() + b"\n" for name, held in others.items()}
     files[folder / file] = source.encode()
     found = [path for path in files if path.exists() or path.is_symlink()]
     for path in found:
-        try:
-            is_ours = PROGRAM.encode() in path.read_bytes()
-        except OSError:  # a folder, or what may not be read
-            is_ours = False
-        if not is_ours:
-            raise InputError(f"{plain(path)}: this is no file of {PROGRAM}; move it away, and run the command again")
-    return files, found
+        with suppress(OSError):  # a folder, or what may not be read
+            if PROGRAM.encode() in path.read_bytes():
+                continue
+        raise InputError(f"{plain(path)}: this is no file of {PROGRAM}; move it away, and run the command again")
+    return folder, files, found
 
 
-@command(commands, SERVE)
+@command(SERVE)
 def install(
     client: ClientName,
     listen: Annotated[str, option("HOST:PORT", "Address of the proxy that it asks.")] = LISTEN,
@@ -87,12 +76,11 @@ def install(
     Examples:
         install opencode
     """
-    files, _ = _plugin(client, options.url_of(*options.read_address(listen)))
+    folder, files, _ = _plugin(client, options.read_address(listen)[2])
 
     # Why the client might not load it.
-    (name, _, does, _), (home, _), remarks = _PLUGINS[client], _folders(client), list[str]()
-    program, settings = shutil.which(name), home / "settings.json"
-    if program is None:
+    name, settings, remarks = client.removesuffix("-code"), folder.parent / "settings.json", list[str]()
+    if (program := shutil.which(name)) is None:
         remarks.append(f"{name} is not on the PATH; it loads the plug-in once it is there")
     elif client == "claude-code":
         try:
@@ -114,19 +102,19 @@ def install(
     confirm(f"Write {', '.join(map(str, files))}?", yes, "installed")
     for path, content in files.items():
         replace_private(path, content)
-    shown = [f"Installed for {client}: {does}.", *(f"  {plain(path)}" for path in files)]
+    shown = [f"Installed for {client}: {_PLUGINS[client][-1]}.", *(f"  {plain(path)}" for path in files)]
     shown.append(f"It asks the proxy at {listen}: {PROGRAM} proxy --store STORE")
     return Result({"client": client, "files": [str(path) for path in files], "remarks": remarks}, shown, 0, remarks)
 
 
-@command(commands, SERVE, hidden=True)  # that of `install` names it
+@command(SERVE, hidden=True)  # that of `install` names it
 def uninstall(client: ClientName, yes: options.Yes = False) -> Result:
     """Remove a client's plug-in, and nothing else.
 
     Examples:
         uninstall opencode
     """
-    (_, found), (_, folder) = _plugin(client, ""), _folders(client)
+    folder, _, found = _plugin(client, "")
     if not found:
         return Result({"client": client, "files": []}, [f"Nothing is installed for {client}."])
     confirm(f"Remove {', '.join(map(str, found))}?", yes, "removed")
@@ -155,7 +143,7 @@ _FIRST = (
 _LAST = "Say in two sentences where the work stands, and wait for what to do next."
 
 
-@command(commands, STORED, "continue", hidden=True, context_settings={"ignore_unknown_options": True})
+@command(STORED, "continue", hidden=True, context_settings={"ignore_unknown_options": True})
 def continue_in(
     at: StoredSession,
     client: Annotated[

@@ -12,7 +12,6 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import anyio
-import typer
 from rich.console import RenderableType
 from rich.text import Text
 
@@ -27,8 +26,7 @@ if TYPE_CHECKING:
     from summarizing_context.evaluation.cassettes import Cassette, Spent
     from summarizing_context.evaluation.report import Interval, Report
 
-commands = typer.Typer()
-family = options.family(commands, "eval", TRANSCRIPTS, "Measure what views still hold.")
+family = options.family("eval", TRANSCRIPTS, "Measure what views still hold.")
 
 CassettePath = Annotated[Path | None, options.path("FILE", "Replies. Default: in --out.", "--cassette")]
 DOING = {"forecast": "Pricing", "replay": "Repeating", "record": "Recording"}  # by the mode of a cassette
@@ -49,9 +47,8 @@ class RecordOptions(ModelOptions):
     ) -> T | Result:
         """Return what `work` comes to with the replies that `file` keeps; in a dry run, what recording them will take.
 
-        First all that is not kept is priced, with assumed replies, and nothing is sent. Where nothing is missing, that
-        was the run, unless `work` returns nothing then or waits for `proposals`: prompts that the first model writes,
-        which no forecast knows. Then it is repeated, or recorded, if that is accepted.
+        First what is missing is priced, with assumed replies, and nothing is sent. No forecast knows `proposals`: so
+        many prompts that the first model writes.
         """
         from summarizing_context.evaluation.cassettes import Cassette, prices_of
         from summarizing_context.summarizers.providers import make_model
@@ -60,18 +57,17 @@ class RecordOptions(ModelOptions):
         with Cassette(file, "forecast", secrets=keys) as replies:
             done = work(replies)
         prices = prices_of(replies.spent, models)
+        forecast = priced(prices, proposals)
         if self.dry_run:
-            return priced(prices, proposals)
+            return forecast
         if not any(one.calls for one in prices) and file.exists():
             if done is not None and not proposals:  # no reply was assumed, so this is the run
                 return done
             # What follows from replies, such as a proposal, may not be kept.
             with suppress(CassetteMissError), Cassette(file, "replay", secrets=keys) as replies:
                 return work(replies)
-        for price in prices:
-            tell(_line(price))
-        if proposals:
-            tell(f"Then {proposals:,} proposals, each tried on all sessions; --max-calls stops them.")
+        for line in [*forecast.shown][1:]:
+            tell(line)
         for model in models:
             make_model(model, read_only=False)  # a key that is missing is named before the question
         output.confirm("Send these requests?", self.yes, "sent")
@@ -103,7 +99,7 @@ def priced(prices: Sequence[Spent], proposals: int = 0) -> Result:
         about = f"{proposals:,} proposals, each tried on all sessions: {calls:,} calls at most"
         if first.estimated_cost is not None and first.calls:  # a proposal costs about what its trial does
             about += f", about {dollars(first.estimated_cost * calls / first.calls)} in all"
-        shown.append(f"{about}.")
+        shown.append(f"{about}; --max-calls stops them.")
     each = [one.estimated_cost for one in prices]
     total = None if None in each else round(sum(filter(None, each)), 6)
     shown.append(f"In all {dollars(total)}{' without the proposals' if proposals else ''}.")
@@ -198,7 +194,7 @@ def compare(
             one, other = (plain(each.get(name, "as shipped")) for each in (was, now))
             if was.get(name) != now.get(name):
                 remarks.append(f"{arm}: {name} was {one} in the old run, {other} in the new one")
-    parts: list[RenderableType] = [table("New against old", "arm", "what", "change", rows=rows, fold=True), verdict]
+    parts: list[RenderableType] = [table("New against old", ("arm", "what", "change"), rows, fold=True), verdict]
     document = {"worse": is_worse, "verdict": verdict, "changes": changes}
     return Result(document, parts, Status.LAW_BROKEN if is_worse else Status.OK, remarks)
 
@@ -268,8 +264,8 @@ def asked_model(settings: Settings, model: str, provider: str | None = None, url
     if url is None and settings.base_url is not None:
         why = f"a base URL is named, and it is not {named}'s, which would get the log too"
         raise InputError(f"--judge-provider: {why}; name the server of its models with --judge-base-url")
-    is_same = (named, url) == (settings.summarizer, settings.base_url)  # a key is its server's
-    place: Any = {"summarizer": named, "base_url": url, "api_key": settings.api_key if is_same else None}
+    key = settings.api_key if (named, url) == (settings.summarizer, settings.base_url) else None  # it is its server's
+    place: Any = {"summarizer": named, "base_url": url, "api_key": key}
     return Settings(**place, prices=settings.prices, model=model, call_timeout=300.0)
 
 
@@ -292,7 +288,7 @@ def score_table(report: Report, marked: str = "") -> RenderableType:
         cells = (None if one is None else round(one) for one in figures)
         rows.append((name, share(report.score(arm)), ahead, *cells))
     ahead = f"#ahead of {plain(report.baseline, 16)}"
-    return table("", "arm", f"#{report.metric}", ahead, "#tokens", "#cost", "#laws", rows=rows)
+    return table("", ("arm", f"#{report.metric}", ahead, "#tokens", "#cost", "#laws"), rows)
 
 
 def shown(
@@ -306,10 +302,10 @@ def shown(
     parts: list[RenderableType] = [plain(report.verdict), score_table(report)]
     if report.categories:
         rows = [(name, *(share(report.score(arm, "", name)) for arm in report.arms)) for name in report.categories]
-        parts.append(table("By category", "category", *(f"#{arm}" for arm in report.arms), rows=rows))
+        parts.append(table("By category", ("category", *(f"#{arm}" for arm in report.arms)), rows))
     if checked:
         cells = [(one.name, output.mark(one.passed, "passed", "failed"), dim(one.words)) for one in checked]
-        parts.append(table("Gates", "gate", "result", "figures", rows=cells, fold=True))
+        parts.append(table("Gates", ("gate", "result", "figures"), cells, fold=True))
     others = [f"{one.case} {one.arm}: {one.reading}" for one in report.views if one.reading not in ("", "this view")]
     if report.made_by:
         of = len(report.views)

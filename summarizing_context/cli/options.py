@@ -18,6 +18,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from summarizing_context.cli.output import PROGRAM, InputError, Result, plain
+from summarizing_context.commands import COMMANDS
 from summarizing_context.errors import TranscriptError
 from summarizing_context.settings import NAMED, PROVIDERS, Settings
 from summarizing_context.transcripts import AUTO
@@ -25,18 +26,17 @@ from summarizing_context.transcripts import AUTO
 Command = TypeVar("Command", bound=Callable[..., Result | int | None])
 
 TRANSCRIPTS, STORED, SERVE = "Transcripts and prompts", "Stored sessions", "Serve"  # groups of the help
+OF_ONE = [name for name in COMMANDS if name != "help"]  # commands of one session, as in a host
 
 
 class _Untyped:
-    """Show no type of an option that takes no value, and no default where there is none."""
+    """Show no type of an option that takes no value."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
         for one in params:
             if getattr(one, "is_flag", False):
                 one.metavar = ""
-            if one.default is None:
-                one.show_default = False
         return params
 
 
@@ -48,21 +48,55 @@ class Group(_Untyped, TyperGroup):
     """A family of commands."""
 
 
-def command(to: typer.Typer, panel: str | None = None, name: str = "", **given: Any) -> Callable[[Command], Command]:
-    """Return a decorator that adds a command, with its docstring as help; `panel` is its group in the help."""
+class _Top(Group):
+    """Lists the commands that stand for themselves; those of one session are named below."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        for name in OF_ONE:
+            self.commands[name].hidden = True
+        super().format_help(ctx, formatter)
+
+
+_ABOUT = """Keep long agent sessions inside any token budget.
+
+Exit status: 0 ok, 1 law or check failed, 2 input, 3 no view fits, 4 store.
+"""
+_OF_ONE = f"Of one session, as /context in a host (`COMMAND --help` explains one): {', '.join([*OF_ONE, 'continue'])}."
+_HELP: dict[str, Any] = {"context_settings": {"help_option_names": ["-h", "--help"]}, "help": _ABOUT, "epilog": _OF_ONE}
+app = typer.Typer(name=PROGRAM, cls=_Top, no_args_is_help=True, rich_markup_mode="rich", **_HELP)
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(f"{PROGRAM} {version(PROGRAM)}")
+        raise typer.Exit
+
+
+@app.callback()
+def _about(
+    version: bool = typer.Option(False, "--version", callback=_show_version, is_eager=True, help="Show the version."),
+) -> None:
+    pass
+
+
+def command(to: typer.Typer | str, name: str = "", **given: Any) -> Callable[[Command], Command]:
+    """Return a decorator that adds a command to a family, or to this group of the help; its docstring is its help."""
 
     def add(command: Command) -> Command:
+        place, panel = (app, to) if isinstance(to, str) else (to, None)
         help = help_of(command.__doc__ or "")
-        to.command(name or command.__name__, cls=_Command, rich_help_panel=panel, **help, **given)(flat(command))
+        place.command(name or command.__name__, cls=_Command, rich_help_panel=panel, **help, **given)(flat(command))
         return command
 
     return add
 
 
-def family(to: typer.Typer, name: str, panel: str, about: str) -> typer.Typer:
+def family(name: str, panel: str, about: str) -> typer.Typer:
     """Return a family of commands, with `about` as its help."""
     made = typer.Typer(cls=Group, **help_of(about), no_args_is_help=True, rich_markup_mode="rich")
-    to.add_typer(made, name=name, rich_help_panel=panel)
+    app.add_typer(made, name=name, rich_help_panel=panel)
     return made
 
 
@@ -153,24 +187,16 @@ def holds_no_message(file: Path, format: str) -> TranscriptError:
     return TranscriptError(f"{file}:1: holds no message{f' of the format {format}' if format != AUTO else ''}; {other}")
 
 
-def read_address(text: str) -> tuple[str, int]:
-    """Return an IP address and a port; that of a port alone is the loopback's. Raise `InputError`."""
+def read_address(text: str) -> tuple[str, int, str]:
+    """Return an IP address, a port, and both as a URL; of a port alone that of the loopback. Raise `InputError`."""
     host, _, port = text.strip().rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     host = "127.0.0.1" if host in ("", "localhost") else host
-    try:
+    with suppress(ValueError):
         ip_address(host)
-    except ValueError as error:
-        like = "write it like 127.0.0.1:8379"
-        raise InputError(f"--listen: {plain(host, 60)!r} is not an IP address; {like}") from error
-    if not (port.isascii() and port.isdigit() and int(port) < 2**16):
-        raise InputError(f"--listen: {plain(port, 20)!r} is not a port; give a number up to 65535, such as 8379")
-    return host, int(port)
-
-
-def url_of(host: str, port: int) -> str:
-    """Return the address of a server, as a browser takes it."""
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        if port.isascii() and port.isdigit() and int(port) < 2**16:
+            return host, int(port), f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    raise InputError(f"--listen: {plain(text, 60)!r} is no IP address and port; write it like 127.0.0.1:8379")
 
 
 # How options are declared
@@ -214,7 +240,7 @@ def store_of(settings: Settings) -> str:
     """Return the store that was named, by an option, a file or the environment. Raise `InputError` for none."""
     if str(settings.store) == ":memory:":
         raise InputError("--store: name a store, such as --store run.db, or set store in the file of --config")
-    return str(settings.store) if isinstance(settings.store, Path) else settings.store
+    return str(settings.store)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,9 +250,9 @@ class Place:
     store: StorePath = None
     config: ConfigPath = None
 
-    def load(self, **given: Any) -> Settings:
+    def load(self) -> Settings:
         """Return the settings. Raise `InputError` where no store is named."""
-        given |= {} if self.store is None else {"store": self.store}
+        given: dict[str, Any] = {} if self.store is None else {"store": self.store}
         settings = Settings.load(self.config, **given)
         store_of(settings)
         return settings
@@ -242,11 +268,8 @@ class OwnSettings:
     prompts: PromptsPath = None
 
     def load(self, **given: Any) -> Settings:
-        """Return them by the command line, the environment and the file; a value of None is left open.
-
-        A model alone is one of the first provider. Raises `InputError` for a summarizer that needs a host, a prompts
-        folder that is not there, and a model that nothing would call.
-        """
+        """Return them by the command line, the environment and the file; None is left open. A model alone is one of the
+        first provider. Raise `InputError` for what nothing would use."""
         named = {name: getattr(self, name, None) for name in ("summarizer", "model", "prompts", "base_url")}
         given = {name: value for name, value in {**named, **given}.items() if value is not None}
         if self.prompts is not None and not self.prompts.is_dir():

@@ -97,7 +97,7 @@ def screen(*, stderr: bool = False) -> Console:
     return console
 
 
-def tell(text: str | Text) -> None:
+def tell(text: RenderableType) -> None:
     """Print a remark or a warning, apart from the results."""
     screen(stderr=True).print(text, soft_wrap=True)
 
@@ -108,14 +108,9 @@ def _close_stdout() -> None:
 
 
 @contextmanager
-def progress(
-    name: str, total: int | None, announced: str = "", stopped: list[str] | None = None
-) -> Iterator[Callable[..., None]]:
+def progress(name: str, total: int | None, announced: str = "") -> Iterator[Callable[..., None]]:
     """Show a bar with the remaining time on a terminal, which leaves no trace; else print what is `announced`. Where
-    no total is known, it shows for how long already.
-
-    Yields `update(text, steps=1)`, which moves the bar. After a step, Ctrl-C ends the block alone; `stopped` says so.
-    """
+    no total is known, it shows for how long already. Yields `update(text, steps=1)`, which moves the bar."""
     from rich import progress as bars
 
     console = screen(stderr=True)
@@ -126,29 +121,20 @@ def progress(
     shown = bars.TextColumn("{task.fields[text]}", markup=False)
     with bars.Progress(*columns, shown, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(name, total=total, text="")
-        try:
-            yield lambda text, steps=1: bar.update(task, advance=steps, text=plain(text, 60))
-        except KeyboardInterrupt:
-            if stopped is None or not bar.tasks[0].completed:
-                raise
-            stopped.append(f"Stopped after {bar.tasks[0].completed} of {total:,} {name}; the result is theirs.")
+        yield lambda text, steps=1: bar.update(task, advance=steps, text=plain(text, 60))
 
 
 async def watched(work: Awaitable[T], name: str, total: int, done: Callable[[], int]) -> T:
     """Return what `work` comes to; meanwhile a bar shows how much is done."""
-    with progress(name, total) as update:
-
-        async def look(shown: int = 0) -> None:
-            while True:
-                await asyncio.sleep(0.5)
+    task, shown = asyncio.ensure_future(work), 0
+    try:
+        with progress(name, total) as update:
+            while not (await asyncio.wait([task], timeout=0.5))[0]:
                 update("", (now := done()) - shown)
                 shown = now
-
-        looking = asyncio.create_task(look())
-        try:
-            return await work
-        finally:
-            looking.cancel()
+        return await task
+    finally:
+        task.cancel()
 
 
 def confirm(question: str, yes: bool, done: str) -> None:
@@ -192,12 +178,11 @@ def explain_failure(error: BaseException) -> int:
 # Tables, figures and texts as people read them
 
 
-def table(
-    title: str, *columns: str, rows: Iterable[Iterable[object] | None] = (), wide: str = "", fold: bool = False
-) -> Table:
+def table(title: str, columns: Iterable[str], rows: Iterable[Any] = (), *, wide: str = "", fold: bool = False) -> Table:
     """Return a table. Columns that begin with `#` hold figures; the `wide` one takes what room the others leave.
 
-    Long cells are cut; `fold` breaks those of the wide column, or of all if none is wide. A row of None draws a line.
+    A row has a cell for each column, or is a JSON object whose figures `columns` name by heading; None draws a line.
+    Long cells are cut; `fold` breaks those of the wide column, or of all if none is wide.
     """
     made = Table(title=title, title_justify="left", title_style="bold", header_style="dim", caption_justify="left")
     made.box, made.pad_edge, made.padding, made.expand = box.SIMPLE_HEAD, False, (0, 1, 0, 0), bool(wide)
@@ -209,22 +194,15 @@ def table(
         if row is None:
             made.add_section()
         else:
-            cells = (number(one) if one is None or isinstance(one, int | float) else one for one in row)
+            values = [row[figure] for figure in columns.values()] if isinstance(columns, Mapping) else row
+            cells = (number(one) if one is None or isinstance(one, int | float) else one for one in values)
             made.add_row(*(one if isinstance(one, Text) else plain(one) for one in cells))
     return made
 
 
-def records(
-    title: str, found: Iterable[Mapping[str, Any] | None], columns: Mapping[str, str], *, wide: str = ""
-) -> Table:
-    """Return a table of JSON objects; `columns` name their figures by heading, as `table` has them."""
-    rows = (one and [one[figure] for figure in columns.values()] for one in found)
-    return table(title, *columns, rows=rows, wide=wide)
-
-
 def facts(title: str, rows: Iterable[tuple[str, object, str]]) -> Table:
     """Return a table of single figures: name, value, remark."""
-    made = table(title, "", "#", " ", rows=((name, value, dim(remark)) for name, value, remark in rows))
+    made = table(title, ("", "#", " "), ((name, value, dim(remark)) for name, value, remark in rows))
     made.show_header = False
     made.columns[-1].no_wrap, made.columns[-1].overflow = False, "fold"
     return made

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -17,14 +17,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import anyio
-import typer
 from rich.console import RenderableType
 from rich.text import Text
 
 from summarizing_context import transcripts
-from summarizing_context.cli import eval, options, output
+from summarizing_context.cli import options, output
 from summarizing_context.cli.options import TRANSCRIPTS, command, listed, option, read_tokens, store_of
-from summarizing_context.cli.output import Result, Status, counted, dim, dollars, mark, number, plain, records, table
+from summarizing_context.cli.output import Result, Status, counted, dim, dollars, mark, number, plain, table
 from summarizing_context.errors import TranscriptError
 from summarizing_context.models import load_models
 from summarizing_context.settings import Settings, shown_store
@@ -32,12 +31,12 @@ from summarizing_context.settings import Settings, shown_store
 if TYPE_CHECKING:
     from summarizing_context.evaluation.replay import Tally
 
-commands = typer.Typer()
 
 _MOST_ROWS = 24  # that are shown one by one
+_SKIPPED = "Skipped, being no messages"
 
 
-@command(commands, TRANSCRIPTS)
+@command(TRANSCRIPTS)
 def demo(
     budget: options.Budget = 16_000,
     keep: Annotated[Path | None, options.path("FILE", "Keep the session in this SQLite file.")] = None,
@@ -62,7 +61,7 @@ def demo(
 
     # What happened, what is found with and without this package, what it saved, and what to type next.
     reasons = ", ".join(f"{count} {REASON_WORDS[reason]}" for reason, count in told["activations_by_reason"].items())
-    bad = sum(told[law] for law in tally.broken_laws()), tally.refused_views
+    bad = sum(tally.broken_laws().values()), tally.refused_views
     broken, refused = (mark(not count, "0", f"{count:,}") for count in bad)
     slowest = f"no view waits for a model; the slowest took {max(tally.view_ms, default=0.0):.1f} ms"
     shown: list[RenderableType] = [output.facts("What happened", [
@@ -83,7 +82,7 @@ def demo(
     for one in told["questions"]:
         marks = (mark(one[key], "yes", "no") for key in ("found", "without"))
         answers.append((one["question"], *marks, dim(one["words"])))
-    shown.append(table("What the last view still answers", *columns, rows=answers, wide="answer", fold=True))
+    shown.append(table("What the last view still answers", columns, answers, wide="answer", fold=True))
     found, without = (f"{sum(one[key] for one in told['questions'])} of {len(answers)}" for key in ("found", "without"))
     shown.append(f"view: {found}. newest: {without}, with the newest messages alone, in as many tokens.")
     free = number(budget - told["last_view_tokens"])
@@ -91,7 +90,6 @@ def demo(
     whole, whole_price = number(told["whole_history_sent_tokens"]), dollars(told["whole_history_dollars"])
     shown.append(output.facts("What it saved", [
         ("tokens sent", told["sent_tokens"], f"{whole} with the whole history in each request"),
-        ("model calls for summaries", tally.model_calls, "" if tally.model_calls else "no key, no network"),
         ("price of the input", dollars(told["dollars"]), f"{whole_price} with the whole history"),
         ("", "", f"at {told['priced_model']}'s list price, with its prompt cache"),
     ]))  # fmt: skip
@@ -108,7 +106,7 @@ def _status(total: Tally) -> Status:
     return Status.LAW_BROKEN if total.broken_laws() else Status.REFUSED if total.refused_views else Status.OK
 
 
-@command(commands, TRANSCRIPTS)
+@command(TRANSCRIPTS)
 def replay(
     paths: options.TranscriptPaths,
     *,
@@ -127,7 +125,9 @@ def replay(
         replay logs/ --budget 8k,16k --strategy hierarchical,truncate
         replay logs/ --model gpt-5.4-mini --dry-run
     """
-    from summarizing_context.evaluation.replay import for_each, replay_file
+    from summarizing_context.cli.eval import priced
+    from summarizing_context.evaluation.cassettes import Spent, prices_of
+    from summarizing_context.evaluation.replay import LAW_FIGURES, TIMINGS, add_up, for_each, replay_file
 
     names = [name for text in strategy or () for name in listed(text)]
     variants = {one.strategy: one for one in (own.load(strategy=name) for name in names or (None,))}
@@ -139,83 +139,68 @@ def replay(
     files = transcripts.find_transcripts(paths)
     size = sum(file.stat().st_size for file in files if file.is_file())
     jobs = jobs or min(os.cpu_count() or 1, 1 + size // 300_000)  # each process takes a second to start
-    rows, unreadable, stopped = list[Any](), list[TranscriptError](), list[str]()
+    tallies, unreadable = list[Any](), list[TranscriptError]()
     doing = f"{counted(len(files), 'file')} at {', '.join(map(number, budgets))} tokens."
     doing = f"{'Dry run of' if own.dry_run else 'Replaying'} {doing}"
-    with output.progress("files", len(files), doing, stopped) as update:
+    with output.progress("files", len(files), doing) as update:
         for found in for_each(files, partial(replay_file, variants=each, format=own.format, dry_run=own.dry_run), jobs):
             if isinstance(found, TranscriptError):
                 unreadable.append(found)
             else:
-                rows += found
-            update(f"{sum(row.messages for row in rows):,} messages")
-    if not rows or not (unreadable or any(row.messages for row in rows)):
+                tallies += found
+            update(f"{sum(tally.messages for tally in tallies):,} messages")
+    if not tallies or not (unreadable or any(tally.messages for tally in tallies)):
         raise [*unreadable, options.holds_no_message(files[0], own.format)][0]
-    document, shown, status = _judged(rows)
-    if own.dry_run:
-        shown, status = _forecast(document, settings), Status.OK
-    document["unreadable"] = [str(error) for error in unreadable]
-    status = Status.BAD_INPUT if unreadable and status != Status.LAW_BROKEN else status
-    remarks = [*output.told_lines(document["total"]["skipped_lines"], unreadable), *stopped]
-    return Result(document, shown, Status.INTERRUPTED if stopped else status, remarks)
 
-
-def _table(
-    title: str, rows: Sequence[dict[str, Any]], sums: Sequence[dict[str, Any]], columns: Mapping[str, str]
-) -> RenderableType:
-    """Show figures of files, and sums below a line."""
-    by_strategy = len({one["strategy"] for one in (*rows, *sums)}) > 1
-    named: list[dict[str, Any] | None] = [
-        {**one, "file": f"{one['strategy']}: " * by_strategy + Path(one["file"]).name} for one in (*rows, *sums)
-    ]
-    named[len(rows) : len(rows)] = [None] if rows else []
-    return records(title, named, {"file": "file", "#budget": "budget", **columns}, wide="file")
-
-
-def _judged(tallies: Sequence[Tally]) -> tuple[dict[str, Any], list[RenderableType], Status]:
-    """Return what a replay came to, with sums by strategy and budget; of many files it shows only broken laws."""
-    from summarizing_context.evaluation.replay import LAW_FIGURES, TIMINGS, add_up
-
-    rows, total = [tally.figures() for tally in tallies], add_up(tallies)
-    variants: dict[Any, list[Tally]] = {}
+    # Figures of each file, sums by strategy and budget, the total.
+    same: dict[Any, list[Tally]] = {}
     for tally in tallies:
-        variants.setdefault((tally.strategy, tally.budget), []).append(tally)
-    sums = [add_up(same).figures() for same in variants.values()]
+        same.setdefault((tally.strategy, tally.budget), []).append(tally)
+    total, rows = add_up(tallies), [tally.figures() for tally in tallies]
+    sums, status = [add_up(some).figures() for some in same.values()], _status(total)
     document = {"rows": rows, "totals": sums, "total": total.figures(), "timings": list(TIMINGS)}
+    document["unreadable"] = [str(error) for error in unreadable]
 
+    # Of many files only those that broke laws are shown. A dry run shows what summaries would take.
+    price = load_models(settings.prices).price_of(str(settings.model)) if own.dry_run else None
     laws = ("refused_views", *LAW_FIGURES)
-
-    def told(row: dict[str, Any]) -> dict[str, Any]:
-        broken = [f"{row[law]:,} {law.replace('_', ' ')}" for law in laws if row[law]]
-        figures = {"hit": f"{row['prefix_hit']:.1%}", "mean": round(row["mean_view_tokens"])}
-        return {**row, **figures, "broken": mark(not broken, "0", ", ".join(broken))}
-
-    seen = [row for row in rows if len(rows) <= _MOST_ROWS or any(map(row.get, laws))]
-    columns = {"#broken laws": "broken", "#mean view": "mean", "#activ.": "activations"}
-    columns |= {"#reused": "hit", "#uncached": "uncached_tokens", "#ms p99": "view_p99_ms"}
-    shown = [_table("Replayed", [*map(told, seen)], [*map(told, sums)], columns)]
-    tokens = f"{total.model_input_tokens:,} tokens in, {total.model_output_tokens:,} out"
-    called = f"The model was called {total.model_calls:,} times for summaries: {tokens}."
-    if not total.model_calls:
-        called = "No model was called; where none is named, summaries are extracted from the text."
-    counter = [] if total.token_counter is None else [f"Tokens are counted by {total.token_counter}."]
-    moved = "activ.: how often a view moved on; reused: the share of it that a prompt cache holds."
-    shown += map(dim, (moved, called, *counter))
-    shown += _counts("Repairs", {kind.replace("_", " "): count for kind, count in total.repairs.items()})
-    shown += _counts(_SKIPPED, total.skipped)
-    if total.skipped and not total.model_calls:  # logs of a client
-        shown.append(Text(_NEXT, style="dim"))
+    seen, named = [row for row in rows if len(rows) <= _MOST_ROWS or any(map(row.get, laws))], list[Any]()
+    for row in (*seen, None, *sums):
+        if row is not None:
+            broken = [f"{row[law]:,} {law.replace('_', ' ')}" for law in laws if row[law]]
+            cost = None if price is None else price.cost(row["model_input_tokens"], row["model_output_tokens"])
+            file = f"{row['strategy']}: " * (len(variants) > 1) + Path(row["file"]).name
+            figures = {
+                "hit": f"{row['prefix_hit']:.1%}",
+                "mean": round(row["mean_view_tokens"]),
+                "price": dollars(cost),
+            }
+            row = {**row, **figures, "file": file, "broken": mark(not broken, "0", ", ".join(broken))}
+        named.append(row)
+    columns = {"file": "file", "#budget": "budget"}
+    if own.dry_run:
+        columns |= {"#tokens": "history_tokens", "#calls": "model_calls", "#input": "model_input_tokens"}
+        columns |= {"#output": "model_output_tokens", "#price": "price"}
+        spent = Spent(total.model_calls, total.model_input_tokens, total.model_output_tokens)
+        asked: Any = priced(prices_of({f"{settings.summarizer}/{settings.model}": spent}, [settings]))
+        document, shown, status = document | asked.document, asked.shown, Status.OK
+    else:
+        columns |= {"#broken laws": "broken", "#mean view": "mean", "#activ.": "activations"}
+        columns |= {"#reused": "hit", "#uncached": "uncached_tokens", "#ms p99": "view_p99_ms"}
+        tokens = f"{total.model_input_tokens:,} tokens in, {total.model_output_tokens:,} out"
+        called = f"The model was called {total.model_calls:,} times for summaries: {tokens}."
+        if not total.model_calls:
+            called = "No model was called; where none is named, summaries are extracted from the text."
+        moved = "activ.: how often a view moved on; reused: the share of it that a prompt cache holds."
+        counter = [] if total.token_counter is None else [f"Tokens are counted by {total.token_counter}."]
+        shown = [*map(dim, (moved, called, *counter))]
+        shown += _counts("Repairs", {kind.replace("_", " "): count for kind, count in total.repairs.items()})
+        shown += _counts(_SKIPPED, total.skipped)
     if len(seen) < len(rows):
         shown.append(dim(f"{len(rows) - len(seen):,} rows in which every law held are left out; --json has them."))
-    return document, shown, _status(total)
-
-
-_SKIPPED = "Skipped, being no messages"
-_NEXT = """\
-Next, with the same PATH:
-  summarizing-context replay PATH --dry-run --summarizer openai --model NAME
-  summarizing-context import PATH --store logs.db
-  summarizing-context inspect --store logs.db"""
+    shown.insert(0, table("Dry run" if own.dry_run else "Replayed", columns, named, wide="file"))
+    status = Status.BAD_INPUT if unreadable and status != Status.LAW_BROKEN else status
+    return Result(document, shown, status, output.told_lines(total.skipped_lines, unreadable))
 
 
 def _counts(title: str, counts: Mapping[str, int]) -> list[Text]:
@@ -225,24 +210,7 @@ def _counts(title: str, counts: Mapping[str, int]) -> list[Text]:
     return [dim(f"{title}: {said}{', and others' if len(ranked) > 6 else ''}.")] if ranked else []
 
 
-def _forecast(document: dict[str, Any], settings: Settings) -> list[RenderableType]:
-    """Show what the summaries of a replay would take, and add it to the document, there also by file."""
-    from summarizing_context.evaluation.cassettes import Spent, prices_of
-
-    price, total = load_models(settings.prices).price_of(str(settings.model)), document["total"]
-    for row in (*document["rows"], *document["totals"]):
-        tokens = row["model_input_tokens"], row["model_output_tokens"]
-        row["estimated_cost"] = None if price is None else round(price.cost(*tokens), 6)
-    spent = Spent(*(total[f"model_{name}"] for name in ("calls", "input_tokens", "output_tokens")))
-    asked: Any = eval.priced(prices_of({f"{settings.summarizer}/{settings.model}": spent}, [settings]))
-    document |= asked.document
-    columns = {"#tokens": "history_tokens", "#calls": "model_calls", "#input": "model_input_tokens"}
-    columns |= {"#output": "model_output_tokens", "#price": "price"}
-    sums = [{**row, "price": dollars(row["estimated_cost"])} for row in document["totals"]]
-    return [_table("Dry run", [], sums, columns), *asked.shown]
-
-
-@command(commands, TRANSCRIPTS, "import")
+@command(TRANSCRIPTS, "import")
 def import_transcripts(
     paths: options.TranscriptPaths, place: options.Place, format: options.TranscriptFormat = "auto"
 ) -> Result:
@@ -260,7 +228,7 @@ def import_transcripts(
 
     settings = place.load()
     store, files = store_of(settings), transcripts.find_transcripts(paths)
-    rows, unreadable, stopped = list[dict[str, Any]](), list[TranscriptError](), list[str]()
+    rows, unreadable = list[dict[str, Any]](), list[TranscriptError]()
     skipped, skipped_lines = Counter[str](), list[str]()
 
     async def import_log(log: transcripts.Transcript) -> None:
@@ -278,7 +246,7 @@ def import_transcripts(
                 rows.append({**row, "messages": len(context), "added": len(context) - len(held)})
                 return
 
-    with output.progress("files", len(files), f"Importing {counted(len(files), 'file')}.", stopped) as update:
+    with output.progress("files", len(files), f"Importing {counted(len(files), 'file')}.") as update:
         for path in files:
             try:
                 for log in read_checked(path, format):  # all of it, before any session is changed
@@ -294,7 +262,6 @@ def import_transcripts(
     document = {"sessions": rows, "unreadable": [str(problem) for problem in unreadable]}
     document |= {"skipped": dict(sorted(skipped.items())), "skipped_lines": skipped_lines}
     columns = {"session": "session_id", "format": "format", "#messages": "messages", "#new": "added"}
-    made = records(f"Imported into {plain(shown_store(store))}", rows, columns, wide="session")
-    status = Status.INTERRUPTED if stopped else Status.BAD_INPUT if unreadable else Status.OK
-    remarks = (*output.told_lines(skipped_lines, unreadable), *stopped)
+    made = table(f"Imported into {plain(shown_store(store))}", columns, rows, wide="session")
+    status, remarks = Status.BAD_INPUT if unreadable else Status.OK, output.told_lines(skipped_lines, unreadable)
     return Result(document, [made, *_counts(_SKIPPED, skipped)], status, remarks)

@@ -13,10 +13,8 @@ import signal
 import time
 from dataclasses import dataclass, replace
 from ipaddress import ip_address
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
-from urllib.error import HTTPError, URLError
-from urllib.parse import urlencode
+from urllib.error import HTTPError
 from urllib.request import ProxyHandler, Request, build_opener
 
 import anyio
@@ -26,24 +24,23 @@ from summarizing_context.cli import options, output
 from summarizing_context.cli.options import SERVE, STORED, JsonPath, OwnSettings, Place, command, option, store_of
 from summarizing_context.cli.output import InputError, Result, Status, plain, tell, write_json
 from summarizing_context.cli.sessions import find_sessions
-from summarizing_context.errors import SettingsError, SummarizerError, SummarizingContextError
+from summarizing_context.errors import SettingsError, SummarizerError
 from summarizing_context.settings import PROVIDERS, is_address, shown_store
 from summarizing_context.stores.private_files import checked_token, kept_token, token_file
 
 if TYPE_CHECKING:
     from summarizing_context.contrib.proxy.server import ProxySettings
 
-commands = typer.Typer()
 
 _JSON = option("PATH", "JSON; - for standard error.", "--json", parser=options.read_place)
 _DRAIN = option("S", "Seconds to finish after SIGTERM.", parser=options.between(0, kind=float))
 
 
-@command(commands, STORED)
+@command(STORED)
 def check(own: OwnSettings, base_url: options.BaseUrl = None) -> Result:
-    """Check that the summarizer answers and the store opens.
+    """Check that the summarizer answers.
 
-    One call of a few tokens; none with the summarizer extractive. Nothing is written. Exit status 1 if a check fails.
+    One call of a few tokens; none with the summarizer extractive. Nothing is written. Exit status 1 if it fails.
 
     Examples:
         check --config agent.toml
@@ -54,59 +51,39 @@ def check(own: OwnSettings, base_url: options.BaseUrl = None) -> Result:
     asked: dict[str, Any] = {"name": settings.summarizer, **dict.fromkeys(names)}
 
     async def ask() -> None:
+        model, began = make_model(settings, read_only=False), time.monotonic()
+        asked["host"] = model.host
+        try:
+            call = model.complete("This checks a connection.", "Answer with the word ok.", 8)
+            reply = await call_within(settings.call_timeout, call)
+        finally:
+            asked["seconds"] = round(time.monotonic() - began, 3)
+            await model.close()
+        asked.update(input_tokens=reply.input_tokens, output_tokens=reply.output_tokens)
+        if not reply.text.strip():
+            asked["problem"] = "the reply is empty; check that the model answers with text"
+
+    if settings.summarizer in PROVIDERS:
         from summarizing_context.summarizers.providers import make_model
         from summarizing_context.summarizers.resilience import call_within, status_code
 
         asked["model"] = settings.model
         try:
-            model = make_model(settings, read_only=False)
-        except SettingsError as error:  # such as no key
-            asked["problem"] = str(error)
-            return
-        asked["host"], began = model.host, time.monotonic()
-        try:
-            call = model.complete("This checks a connection.", "Answer with the word ok.", 8)
-            reply = await call_within(settings.call_timeout, call)
-            asked.update(input_tokens=reply.input_tokens, output_tokens=reply.output_tokens)
-            if not reply.text.strip():
-                asked["problem"] = "the reply is empty; check that the model answers with text"
-        except SummarizerError as error:
+            with output.progress("waiting for the model", None):
+                anyio.run(ask)
+        except (SettingsError, SummarizerError) as error:  # such as no key
             status = status_code(error.__cause__)
             asked.update(problem=str(error) if status is None else f"{error} (HTTP {status})", status=status)
-        finally:
-            await model.close()
-        asked["seconds"] = round(time.monotonic() - began, 3)
 
-    if settings.summarizer in PROVIDERS:
-        with output.progress("waiting for the model", None):
-            anyio.run(ask)
-
-    # The store is opened for reading; of a file that is not there yet, look whether it could be made.
-    path, about, problem = Path(settings.store), "is made at first use", None
-    if str(path) == ":memory:":
-        about = "ends with the process"
-    if is_address(settings.store) or path.exists():
-        try:
-            about = f"opened, {len(find_sessions(str(settings.store)))} sessions"
-        except SummarizingContextError as error:
-            about, problem = "opened", str(error)
-    elif not (path.parent.is_dir() and os.access(path.parent, os.W_OK | os.X_OK)):
-        problem = f"its folder {path.parent} is missing, or may not be written"
-    opened = {"name": shown_store(settings.store), "about": about, "problem": problem}
-
-    is_well = asked["problem"] is None and problem is None
+    is_well = asked["problem"] is None
     called = "no model is called" if asked["host"] is None else f"{asked['model']} at {asked['host']}"
     answered = "ready" if asked["seconds"] is None else f"answered in {asked['seconds']:.1f} s"
-    rows = [
-        ("summarizer", settings.summarizer, called),
-        ("", output.mark(not asked["problem"], "ok", "failed"), asked["problem"] or answered),
-        ("store", output.mark(not problem, "ok", "failed"), f"{opened['name']}: {problem or about}"),
-    ]
-    document = {"ok": is_well, "summarizer": asked, "store": opened}
-    return Result(document, [output.facts("Check", rows)], Status.OK if is_well else Status.LAW_BROKEN)
+    verdict = "", output.mark(is_well, "ok", "failed"), asked["problem"] or answered
+    shown = output.facts("Check", [("summarizer", settings.summarizer, called), verdict])
+    return Result({"ok": is_well, "summarizer": asked}, [shown], Status.OK if is_well else Status.LAW_BROKEN)
 
 
-@command(commands, SERVE)
+@command(SERVE)
 def mcp(
     place: Place,
     session: Annotated[str | None, option("ID", "Serve this session only, not the whole store.")] = None,
@@ -135,7 +112,7 @@ def mcp(
     anyio.run(serve_stdio, server)
 
 
-@command(commands, STORED)
+@command(STORED)
 def inspect(
     place: Place,
     listen: Annotated[str, option("HOST:PORT", "Loopback address; port 0 picks a free one.")] = "127.0.0.1:8378",
@@ -152,15 +129,16 @@ def inspect(
     """
     import webbrowser
 
-    address, settings = options.read_address(listen), place.load()
+    (host, port, _), settings = options.read_address(listen), place.load()
     store = store_of(settings)
     find_sessions(store)  # what is wrong with it is told at once
 
     from summarizing_context.contrib.inspector import Access, bound_socket, inspector_app, serve
+    from summarizing_context.contrib.serving import address_of
 
     access = Access()
-    with bound_socket(*address) as listening:
-        url = access.link(f"{options.url_of(*listening.getsockname()[:2])}/{access.folder}")
+    with bound_socket(host, port) as listening:
+        url = access.link(f"{address_of(listening)}/{access.folder}")
         tell(f"{url}  (opens once; Ctrl-C ends it)")
         write_json({"serves": "inspect", "at": url, "store": shown_store(store), "token_file": None}, json_path)
         if browser:
@@ -168,7 +146,7 @@ def inspect(
         anyio.run(serve, inspector_app(store, settings=settings, access=access), listening, access)
 
 
-@command(commands, SERVE)
+@command(SERVE)
 def worker(
     *,
     store: options.StorePath = None,
@@ -219,7 +197,7 @@ def worker(
 # The proxy
 
 proxy = typer.Typer(cls=options.Group, invoke_without_command=True, rich_markup_mode="rich")
-commands.add_typer(proxy, name="proxy", rich_help_panel=SERVE)
+options.app.add_typer(proxy, name="proxy", rich_help_panel=SERVE)
 
 LISTEN = "127.0.0.1:8377"
 TOKEN_FILE, _TOKEN_VARIABLE = "proxy-token", "SUMMARIZING_CONTEXT_PROXY_TOKEN"
@@ -279,7 +257,7 @@ def serve(
     """
     if context.invoked_subcommand is not None:
         return
-    host, port = options.read_address(listen)
+    host, port, _ = options.read_address(listen)
     kept = token is None and not no_token and ip_address(host).is_loopback
     token = kept_token(token_file(TOKEN_FILE)) if kept else None if no_token else token
     settings = given.settings(token)
@@ -307,20 +285,19 @@ proxy.callback(**options.help_of(serve.__doc__ or ""))(options.flat(serve))
 @command(proxy)
 def status(listen: Address = LISTEN, token: Token = None) -> Result:
     """Show what a running proxy does: its sessions, what was sent, kept and paid."""
-    address, kept = options.url_of(*options.read_address(listen)), token_file(TOKEN_FILE)
+    (*_, address), kept = options.read_address(listen), token_file(TOKEN_FILE)
     token = kept_token(kept) if token is None and kept.exists() else token
     headers = {} if token is None else {"x-summarizing-context-token": token}
     try:
-        request = Request(f"{address}/_status?{urlencode({'link': 1})}", headers=headers)
+        request = Request(f"{address}/_status?link=1", headers=headers)
         with build_opener(ProxyHandler({})).open(request, timeout=5) as answer:
             told: dict[str, Any] = json.load(answer)
-    except HTTPError as error:
-        if error.code != 401:
-            raise InputError(f"{address} is no proxy of this package ({error.code}); check --listen") from error
-        raise InputError(f"the proxy at {address} takes another token; give --token") from error
-    except (URLError, ValueError, OSError) as error:
-        why = type(error).__name__
-        raise InputError(f"no proxy answers at {address} ({why}); check --listen and --token") from error
+    except (OSError, ValueError) as error:
+        why = f"no proxy answers at {address} ({type(error).__name__}); check --listen and --token"
+        if isinstance(error, HTTPError):
+            why = f"{address} is no proxy of this package ({error.code}); check --listen"
+            why = f"the proxy at {address} takes another token; give --token" if error.code == 401 else why
+        raise InputError(why) from error
     unchanged, failures = told["passed_unchanged"], told["failures"]
     views = f", {told['plugin_views']:,} views for plug-ins" if told["plugin_views"] else ""
     title = f"{told['requests']:,} requests{views}, {unchanged:,} without a view, {failures:,} failures of the proxy"
@@ -334,7 +311,7 @@ def status(listen: Address = LISTEN, token: Token = None) -> Result:
     columns = {"session": "session", "model": "model", "#requests": "requests", "#history": "tokens"}
     columns |= {"#sent": "view_tokens", "#activ.": "activations", "#cached": "cached"}
     columns |= {"#cost": "cost", "#saved": "less"}
-    made = output.records(title, rows, columns, wide="session")
+    made = output.table(title, columns, rows, wide="session")
     inspector = [f"Inspector: {told['inspector']}"] if "inspector" in told else []
     return Result(told, [made, *map(plain, told.get("notices", ())), *inspector])
 

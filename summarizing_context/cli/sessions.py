@@ -17,20 +17,16 @@ import anyio
 import typer
 
 from summarizing_context.cli import options, output
-from summarizing_context.cli.options import STORED, Place, argument, command, option, store_of
-from summarizing_context.cli.output import InputError, Result, Status, number, plain, progress, records, table
+from summarizing_context.cli.options import OF_ONE, STORED, Place, argument, command, option, store_of
+from summarizing_context.cli.output import InputError, Result, Status, number, plain, progress, table
 from summarizing_context.commands import COMMANDS, PREFIX, Command, CommandResult, activated
 from summarizing_context.errors import MessageError, SessionInUseError, StoreError
 from summarizing_context.messages.reading import message_text_parts
-from summarizing_context.messages.text import inert
 from summarizing_context.settings import Settings, is_address, shown_store
 from summarizing_context.stores.base import SessionInfo, SessionStore
 from summarizing_context.stores.private_files import open_private
 
 T = TypeVar("T")
-
-commands = typer.Typer()
-OF_ONE = [name for name in COMMANDS if name != "help"]  # commands of one session, as in a host
 
 
 def with_store(store: str, act: Callable[[SessionStore], Awaitable[T]], *, read_only: bool = True) -> T:
@@ -77,11 +73,8 @@ class StoredSession(Place):
     budget: Annotated[int | None, _BUDGET] = None
 
     def find(self, words: list[str] | None = None) -> tuple[Settings, list[str]]:
-        """Return the settings for a look at it, and the words that follow its id, where a command takes any.
-
-        Where `--config` or the environment names a session, what is no session's id is the first of the words. The
-        budget is the one that was set, else that of its last request.
-        """
+        """Return the settings for a look at it, and the words that follow its id, where a command takes any: where
+        `--config` or the environment names a session, what is no session's id is the first of them."""
         settings = self.load()
         store, session, rest = store_of(settings), self.session, words or []
         known, is_named = find_sessions(store), settings.session_id != Settings().session_id
@@ -89,11 +82,10 @@ class StoredSession(Place):
             rest, session = ([] if session is None else [session, *rest]), settings.session_id
         if session is None:
             raise InputError("SESSION: name a session, or set session_id in the file of --config")
-        info, given = chosen(known, session, store), {} if self.budget is None else {"max_tokens": self.budget}
-        settings = self.load(session_id=info.session_id, project=info.project, **given)
-        if not settings.max_tokens_is_set and info.budget is not None:
-            settings = replace(settings, max_tokens=info.budget)
-        return settings, rest
+        info = chosen(known, session, store)
+        budget = self.budget or (None if settings.max_tokens_is_set else info.budget)
+        own: dict[str, Any] = {} if budget is None else {"max_tokens": budget}
+        return replace(settings, session_id=info.session_id, project=info.project, **own), rest
 
 
 async def view_of(settings: Settings) -> tuple[list[Any], list[Any], list[Any], int]:
@@ -107,7 +99,7 @@ async def view_of(settings: Settings) -> tuple[list[Any], list[Any], list[Any], 
     return messages, log, view_parts(messages, log), nodes[-1].stop if nodes else 0
 
 
-@command(commands, STORED)
+@command(STORED)
 def view(
     at: StoredSession,
     full: Annotated[bool, typer.Option("--full", help="Print the messages as they are sent, as JSON.")] = False,
@@ -145,14 +137,11 @@ def view(
         rows.append({**known_of, "tokens": costs.of(message, canonical(message)), "words": words})
     tokens, budget = sum(row["tokens"] for row in rows), settings.max_tokens
     document = {"session": settings.session_id, "tokens": tokens, "budget": budget, "messages": rows}
-    if full:
-        text = json.dumps(messages, indent=2, ensure_ascii=False)
-        if inert(text) != text:  # what could drive a terminal is written as escapes
-            text = "".join(char if inert(char) == char else json.dumps(char)[1:-1] for char in text)
-        return Result({**document, "messages": messages}, [text])
+    if full:  # what is not ASCII is written as escapes, for it could drive a terminal
+        return Result({**document, "messages": messages}, [json.dumps(messages, indent=2)])
     title = f"View of {settings.session_id}: {len(rows)} messages, {number(tokens)} of {number(budget)} tokens"
     columns = {"#message": "message", "part": "part", "role": "role", "#tokens": "tokens", "first words": "words"}
-    return Result(document, [records(title, rows, columns, wide="first words")])
+    return Result(document, [table(title, columns, rows, wide="first words")])
 
 
 # The commands of `/context`, by their table
@@ -167,20 +156,18 @@ async def _perform(settings: Settings, name: str, line: str) -> CommandResult:
     async with open_context(settings, read_only=not writes) as context:
         if not writes:
             await context.get_messages_for_request(token_budget=settings.max_tokens)
-        first = result = await context.handle_command(line)
+        result = await context.handle_command(line)
         while name in ("summarize", "compress") and (left := context.statistics().summaries_pending):
-            pending = partial(lambda left: left - context.statistics().summaries_pending, left)
-            await output.watched(context.wait_idle(), "summaries", left, pending)
+            done = partial(lambda left: left - context.statistics().summaries_pending, left)
+            await output.watched(context.wait_idle(), "summaries", left, done)
             again = await context.handle_command(line)
             if not again.data.get("activated"):
                 break
-            result = again
-        if result is first:
-            return result
-        report = ActivationReport(**{field: result.data[field] for field in ActivationReport._fields})
-        before = first.data["tokens_before"]
-        report = report._replace(tokens_before=before, freed=before - report.tokens_after)
-        return activated(report, context.statistics())
+            before, after = result.data["tokens_before"], again.data["tokens_after"]  # of all together
+            told = {**again.data, "tokens_before": before, "freed": before - after}
+            report = ActivationReport(**{field: told[field] for field in ActivationReport._fields})
+            result = activated(report, context.statistics())
+        return result
 
 
 def _add(name: str, spec: Command) -> None:
@@ -212,7 +199,7 @@ def _add(name: str, spec: Command) -> None:
     shown = [*signature(run).parameters.values()]
     kept = shown if name == "search" else shown[:2] if takes else shown[:1]
     run.__signature__ = Signature(kept)  # type: ignore[attr-defined]
-    command(commands, STORED, name)(run)
+    command(STORED, name)(run)
 
 
 for _name in OF_ONE:
@@ -228,7 +215,7 @@ Examples:
     sessions import run.jsonl --store postgresql://agents@db/agents
     sessions purge --store run.db --yes
 """
-family = options.family(commands, "sessions", STORED, _ABOUT)
+family = options.family("sessions", STORED, _ABOUT)
 
 
 @command(family, name="list")
@@ -243,7 +230,7 @@ def list_sessions(place: Place) -> Result:
         changed, project = info.updated_at[:16].replace("T", " "), plain(info.project or "", 20)
         rows.append((info.session_id, project, info.messages, info.summaries, changed, writer))
     columns = ("session", "project", "#messages", "#summaries", "changed", "open in")
-    shown = table(f"Sessions in {plain(shown_store(store))}", *columns, rows=rows, wide="session", fold=True)
+    shown = table(f"Sessions in {plain(shown_store(store))}", columns, rows, wide="session", fold=True)
     shown.caption = None if found else "it holds no session yet"
     return Result({"store": shown_store(store), "sessions": [asdict(info) for info in found]}, [shown])
 
@@ -307,7 +294,7 @@ def export_sessions(
         out.unlink(missing_ok=True)
         raise
     columns = {"session": "session", **{f"#{kind}": kind for kind in kinds}}
-    shown = records(f"Written to {plain(out)}", told, columns, wide="session")
+    shown = table(f"Written to {plain(out)}", columns, told, wide="session")
     damaged = [f"{plain(one['session'])} {one['damaged']}" for one in told if one["damaged"]]
     shown.caption = f"Damaged and left out: {'; '.join(damaged)}" if damaged else None
     return Result({"sessions": told}, [shown], Status.ENVIRONMENT if damaged else Status.OK)
@@ -344,7 +331,7 @@ def import_sessions(
     if not file.is_file():
         raise InputError(f"{plain(file)}: there is no such file; name one that `sessions export` wrote")
     with_store(store, read, read_only=False)
-    title = f"Imported into {plain(shown_store(store))}"
-    shown = records(title, told, {"session": "session", "#messages": "messages", "#new": "new"}, wide="session")
+    columns = {"session": "session", "#messages": "messages", "#new": "new"}
+    shown = table(f"Imported into {plain(shown_store(store))}", columns, told, wide="session")
     remarks = [plain(f"error: {'; '.join(refused)}")] if refused else []
     return Result({"sessions": told, "refused": refused}, [shown], Status.BAD_INPUT if refused else Status.OK, remarks)

@@ -1,4 +1,4 @@
-"""`summarizing-context tune`: which of several prompts is better, on logs of one's own."""
+"""`summarizing-context tune`: which of several prompts is better, on logs of one's own. `prompts` shows them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+import anyio
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -18,17 +18,16 @@ from rich.text import Text
 from summarizing_context.cli import eval, options, output
 from summarizing_context.cli.options import TRANSCRIPTS, argument, between, command, option
 from summarizing_context.cli.output import InputError, Result, counted, dim, dollars, plain, table
-from summarizing_context.summarizers.prompts import Prompt, latest, load, names
+from summarizing_context.messages.tokens import TokenCounter, choose_counter
+from summarizing_context.summarizers.prompts import Prompt, latest, load, names, prompts_root
 
 if TYPE_CHECKING:
     from summarizing_context.evaluation.cassettes import Cassette
     from summarizing_context.evaluation.report import Report
     from summarizing_context.evaluation.tune import Trial
 
-commands = typer.Typer()
 
-
-@command(commands, TRANSCRIPTS)
+@command(TRANSCRIPTS)
 def tune(
     logs: Annotated[list[str], argument("LOGS", "Sources as `eval run` takes them.", parser=options.read_place)],
     *,
@@ -62,11 +61,11 @@ def tune(
     number = propose or (20 if optimizer == "gepa" else 0)
     if not prompt and not number:
         raise InputError("say what to try: prompt files with --prompt, or --propose N to have the model write some")
-    given = _prompts(Path(settings.prompts), "--prompts") if settings.prompts else []
+    given = _given(Path(settings.prompts), "--prompts") if settings.prompts else []
     start = trials.Variant(trials.START, tuple(given))
     tries: list[trials.Variant] = []
     for path in prompt or ():  # other prompts are those of the start
-        tried = {one.name: one for one in (*start.prompts, *_prompts(path, "--prompt"))}
+        tried = {one.name: one for one in (*start.prompts, *_given(path, "--prompt"))}
         name = f"{path.parent.name}/{path.stem}" if re.fullmatch(r"v\d+", path.stem) else path.stem
         name += f" ({len(tries) + 1})" if name in (one.name for one in (start, *tries)) else ""
         tries.append(trials.Variant(name, tuple(tried.values())))
@@ -111,7 +110,7 @@ def tune(
     if len(tuning.tried) > 2 or tuning.chosen_on:
         rows = [(plain(name, 40), eval.share(score)) for name, score in tuning.tried.items()]
         title = "On the sessions that choose" if tuning.chosen_on else "Tried"
-        parts.append(table(title, "prompt", "#score", rows=rows))
+        parts.append(table(title, ("prompt", "#score"), rows))
     parts.append(eval.score_table(report, marked=tuning.winner))
     costs = ((arm, dollars(tuning.dollars.get(arm))) for arm in (tuning.old, tuning.new))
     parts += [dim(f"{arm}: summaries of 1M tokens of history cost {cost}") for arm, cost in costs]
@@ -124,7 +123,7 @@ def tune(
     return Result(document, parts, remarks=[*remarks, *output.told_lines(report.left_out)])
 
 
-def _prompts(path: Path, option: str) -> list[Prompt]:
+def _given(path: Path, option: str) -> list[Prompt]:
     """Load a prompt file, the newest prompts of a folder, or a text file as the prompt of segments. Raise `InputError`,
     also for a prompt that breaks a rule: nothing is paid for it."""
     from summarizing_context.evaluation.tune import SUMMARIES, check_prompt
@@ -143,3 +142,57 @@ def _prompts(path: Path, option: str) -> list[Prompt]:
     for complaint in (words for prompt in found for words in check_prompt(prompt)):
         raise InputError(f"{option}: {plain(path)}: {complaint}")
     return found
+
+
+# The prompts that there are
+
+family = options.family("prompts", TRANSCRIPTS, "Show prompts, and what they cost.")
+
+
+@command(family, name="list")
+def list_prompts(prompts: options.PromptsPath = None) -> Result:
+    """List all prompts with the tokens that their fixed text costs in every request."""
+    root, counter = _root(prompts), anyio.run(choose_counter, "auto")
+    found = [_described(load(name, root=root), counter) for name in names(root)]
+    rows = [{**one, "hash": one["hash"][:12], "about": dim(one["about"])} for one in found]
+    columns = {"purpose": "purpose", "#version": "version", "#tokens": "fixed_tokens", "hash": "hash", "about": "about"}
+    shown = table("Prompts", columns, rows, wide="about")
+    shown.caption = f"tokens of the fixed text, counted by {counter.name}"
+    return Result({"token_counter": counter.name, "prompts": found}, [shown])
+
+
+@command(family)
+def show(
+    name: Annotated[str, argument("NAME", "segment/v3, or segment for the newest version.")],
+    prompts: options.PromptsPath = None,
+) -> Result:
+    """Show the whole text of one prompt; what it is for and costs goes to standard error.
+
+    Examples:
+        prompts show segment > mine.md
+    """
+    counter, known = anyio.run(choose_counter, "auto"), list[str]()
+    for root in (_root(prompts), prompts_root()):  # the user's folder goes before what is shipped
+        known = names(root)
+        if name in known or any(one.startswith(f"{name}/") for one in known):
+            prompt = load(name, root=root) if name in known else latest(name, root=root)
+            about = _described(prompt, counter)
+            told = [plain(f"{about['name']}: {about['about']} {about['fixed_tokens']} tokens by {counter.name}.")]
+            whole = {"placeholders": sorted(prompt.placeholders), "text": prompt.text}
+            return Result({**about, "token_counter": counter.name, **whole}, [prompt.text], remarks=told)
+    raise InputError(f"there is no prompt {plain(name, 40)!r}; there are {', '.join(known)}")
+
+
+def _described(prompt: Prompt, counter: TokenCounter) -> dict[str, Any]:
+    """Return what there is to know about a prompt, as JSON values."""
+    from summarizing_context.evaluation.tune import fixed_text
+
+    known = {"name": f"{prompt.name}/v{prompt.version}", "purpose": prompt.name, "version": prompt.version}
+    return {**known, "about": prompt.purpose, "fixed_tokens": counter.count(fixed_text(prompt)), "hash": prompt.hash}
+
+
+def _root(folder: Path | None) -> Any:
+    """Return the user's folder of prompts, or that of the shipped ones. Raise `InputError`."""
+    if folder is not None and not (folder.is_dir() and names(folder)):
+        raise InputError(f"--prompts: {folder} is not a folder that holds a prompt, such as segment/v1.md")
+    return folder or prompts_root()

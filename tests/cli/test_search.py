@@ -2,12 +2,8 @@
 
 from pathlib import Path
 
-import anyio
 import pytest
 from cli.commands import Runner, fill_store, says
-
-from summarizing_context.assembly import open_context
-from summarizing_context.settings import Settings
 
 LOG = [says("user", "Fix the billing tables"), says("assistant", "noted: \x1b[31mred"), says("user", "and the parser")]
 
@@ -30,24 +26,6 @@ def test_words_are_found_in_all_sessions_in_one_or_in_a_project(run: Runner, sto
     assert found(run, store, "s1", "billing", "--all") == [("s1", 0), ("s2", 0), ("s4", 0)]
     assert found(run, store, "s1", "zebra", "--all") == []
     assert "s4" in run("search", "s1", "once", "--all", "--store", store).out
-
-
-async def _remember(store: Path, session_id: str, project: str | None, memory: str) -> None:
-    async with open_context(Settings(store=store, session_id=session_id, project=project)) as context:
-        await context.memory.store(memory)
-
-
-def test_memories_are_found_within_their_scope(run: Runner, store):
-    anyio.run(_remember, store, "s1", None, "billing runs at night")
-    anyio.run(_remember, store, "s2", "harbour", "billing belongs to Ada")
-
-    def memories(*options: str) -> list[str]:
-        hits = run("search", *options, "billing", "--store", store, "--json", "-").document["hits"]
-        return sorted(hit["snippet"] for hit in hits if hit["kind"] == "memory")
-
-    assert memories("s1", "--all") == ["billing belongs to Ada", "billing runs at night"]
-    assert memories("s1") == ["billing runs at night"]
-    assert memories("s2") == memories("s2", "--project") == ["billing belongs to Ada"]
 
 
 def test_a_session_goes_back_to_a_checkpoint_and_forward_again(run: Runner, store):
