@@ -22,7 +22,7 @@ from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import Foreground, MessageLog
 from summarizing_context.log.tree import Limits as SegmentLimits
 from summarizing_context.messages.redaction import Redaction
-from summarizing_context.messages.tokens import choose_counter, remembering
+from summarizing_context.messages.tokens import Price, choose_counter, remembering
 from summarizing_context.models import load_models
 from summarizing_context.retrieval.embeddings import Embedder, EmbeddingSearch, OpenAIEmbedder
 from summarizing_context.retrieval.memory_extraction import MemoryExtractor
@@ -38,7 +38,6 @@ from summarizing_context.summarizers.providers import make_caller, make_model
 from summarizing_context.summarizers.resilience import ResilientSummarizer
 from summarizing_context.views.builder import Viewer
 from summarizing_context.views.header import Sources
-from summarizing_context.views.shrinking import Price
 from summarizing_context.worker.jobs import Recipe, SessionWork
 from summarizing_context.worker.native_blocks import NativeBlocks
 from summarizing_context.worker.summary_cache import SummaryCache

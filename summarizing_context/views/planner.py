@@ -22,6 +22,7 @@ from summarizing_context.views.header import Sources, choose_staying, memories_i
 from summarizing_context.views.shrinking import water_level
 from summarizing_context.views.view import (
     BARE,
+    MESSAGE_SHARE,
     TIGHT,
     WHOLE_GROUPS,
     ActivationRequest,
@@ -139,7 +140,7 @@ class NextView:
         if (most := settings.max_messages) is not None:
             head = max(self.log.leading_count, bool(state.system)) + len(state.head)
             self.has_too_many = len(tail.items) > max(most - head, most // 2, self.keep_recent or 1)
-            self.fewest_messages = max(int(most * room.shares.low_water / room.shares.high_water), self.keep_recent, 1)
+            self.fewest_messages = max(int(most * settings.low_water / settings.high_water), self.keep_recent, 1)
 
     @cached_property
     def low_water(self) -> list[Cut]:
@@ -242,13 +243,13 @@ class NextView:
             sources.summaries.begin()
         if self.request is not None and self.request.keep_from is not None:
             state = msgspec.structs.replace(state, keep_from=self.request.keep_from)
-        room = Room(self.room.tokens, self.room.shares, squeeze, gives_way=gives_way)
+        room = Room(self.room.tokens, sources.settings, squeeze, gives_way=gives_way)
         staying = None
         if not room.is_bare:
-            staying = choose_staying(sources, cut.stop, Room(room.tokens, room.shares, gives_way=gives_way))
+            staying = choose_staying(sources, cut.stop, Room(room.tokens, sources.settings, gives_way=gives_way))
             room = room.setting_aside(staying.aside)
         if since != WHOLE_GROUPS:  # each of few messages
-            room = replace(room, cap=int(room.shares.message_share * room.shared))
+            room = replace(room, cap=int(MESSAGE_SHARE * room.shared))
         while True:
             tail = tail_at(log, sources.price, cut.stop, room, since)
             made, pins = ActivationState(focus=state.focus), tuple[TailItem, ...]()
@@ -407,7 +408,7 @@ def _reshaped(now: NextView) -> Plan | None:
     made, pins = state, tuple[TailItem, ...]()
     if view.pins_changed and len(log) > log.leading_count:  # pins as they would be chosen now
         now.pins_seen = True
-        staying = choose_staying(sources, state.stop, Room(tail.room.tokens, tail.room.shares))
+        staying = choose_staying(sources, state.stop, Room(tail.room.tokens, sources.settings))
         other, chosen = write_head(sources, state, state.cut, tail, staying, memories=now.memories, keeps_header=True)
         if other != state and now.tokens + other.pin_tokens - state.pin_tokens <= now.room.tokens:
             made, pins = other, chosen  # else the next activation will see to it
