@@ -11,7 +11,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from itertools import count, pairwise
+from itertools import count, pairwise, takewhile
 from typing import Any
 
 import msgspec
@@ -20,7 +20,7 @@ from summarizing_context.errors import BudgetError, MessageError, SettingsError
 from summarizing_context.log.entries import Entry, Role, output_hash
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import FRAME, HeaderPlace, Node, cut_at, stand_ins
-from summarizing_context.messages.reading import Message, canonical_json, check_message, encodable
+from summarizing_context.messages.reading import Message, canonical_json, check_message, encodable, read_content
 from summarizing_context.messages.tokens import Price
 from summarizing_context.stores.base import StoredActivation
 from summarizing_context.summarizers.native import NativeRequest
@@ -139,9 +139,7 @@ def _checked_list(name: str, value: object) -> list[Any]:
 def common_prefix(before: Sequence[object], after: Sequence[object]) -> int:
     if before == after[: len(before)]:
         return len(before)
-    pairs = enumerate(zip(before, after, strict=False))
-    differ = (at for at, (old, new) in pairs if old is not new and old != new)
-    return next(differ, min(len(before), len(after)))
+    return sum(1 for _ in takewhile(lambda pair: pair[:1] == pair[1:], zip(before, after, strict=False)))
 
 
 def merged(messages: Sequence[Message]) -> list[Message]:
@@ -418,10 +416,8 @@ class Viewer:
         alike += sum(map(self._price.message, now[len(rows) : min(kept, head)]))
         alike += sum(item.tokens for item in items[: max(0, kept - head)])
         if kept < min(len(last), len(now)) and last[kept]["role"] == now[kept]["role"]:
-            contents = [row.get("content") for row in (last[kept], now[kept])]
-            blocks = [content if isinstance(content, list) else [{"text": content}] for content in contents]
-            texts = [[one.get("text") if isinstance(one, dict) else "" for one in each] for each in blocks]
-            said, says = ("".join(one for one in each if isinstance(one, str)).splitlines(True) for each in texts)
+            texts = [read_content(row).texts for row in (last[kept], now[kept])]
+            said, says = ("".join(each).splitlines(True) for each in texts)
             alike += count("".join(says[: common_prefix(said, says)]))
         return ActivationRecord(
             number=self._recorded,
@@ -483,22 +479,19 @@ class Viewer:
         }
 
     def takes_long(self, key: str, budget: int, reason: Reason | None) -> bool:
-        """Whether to decide about the next view in a thread, which starts late: much of it is new or lacks a summary;
-        or it may activate with a long tail, with many rules, or without a model, and then the past is read again."""
+        """Whether to decide about the next view in a thread, which starts late: much of it is new; or it may activate
+        behind much that is not covered, with many rules, or without a model, and then the past is read again."""
         log, left, much = self._log, self._left(budget), 20_000
         if (provider_view := self._view_for(key, left)) is None:
             return log.tokens[-1] > much
         state, tail = provider_view.state, provider_view.tail
         unread = log.tokens[-1] - log.tokens[tail.next]
-        if unread <= much < log.tokens[-1] - log.tokens[state.leaves_stop]:
-            missing = (log.segments[at] for at in self._summaries.without_summary(state.leaves))
-            unread += sum(segment.size // segment.parts for segment in missing)
         high = self._settings.high_water * left
         used = state.head_tokens + tail.tokens + unread
         task_ended, is_end = moment(self._sources, state, tail.room, used)
         if reason is not None or used > high or is_end or task_ended is not None:
-            again = 0 if self._summaries.by_model or self._sources.truncates else log.tokens[-1]
-            unread += max(again, tail.tokens, 20 * log.rules.size)  # tokens that are read as quickly as a rule
+            again = state.leaves_stop if self._summaries.by_model or self._sources.truncates else 0
+            unread += max(log.tokens[-1] - log.tokens[again], 20 * log.rules.size)  # tokens read as quickly as a rule
         return unread > much
 
     def view(self, key: str, budget: int, activation: ActivationReport | None) -> View:

@@ -10,6 +10,7 @@ rules, memories) `fit_lines` chooses what fits into their share of the room, the
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
@@ -21,7 +22,7 @@ from summarizing_context.log.entries import Bounds, PlacedMessage
 from summarizing_context.log.groups import Passing, Piece, Repair, present
 from summarizing_context.log.kept_texts import Instructions, PlanItems, StandingRule
 from summarizing_context.log.ledger import LOOKS, Kind, Ledger, SessionLedger
-from summarizing_context.log.message_log import Candidates, LogGroup, MessageLog, Pin
+from summarizing_context.log.message_log import LogGroup, MessageLog, Pin
 from summarizing_context.log.tree import BEHIND, FOUR, FRAME, MERGED, Cut, HeaderNode, Node, NodeText, by_four
 from summarizing_context.messages.fences import fence, neutral
 from summarizing_context.messages.reading import (
@@ -286,7 +287,6 @@ def write_head(
     room, tail_tokens = tail.room, tail.tokens
     is_plain = not (room.squeeze or room.gives_way)
     most = room.high - room.min_free  # of a view that frees what it has to
-    candidates = staying.candidates
 
     def pinned(piece: Piece, cost: int, cap: int) -> list[TailItem]:
         """Return the pin of a piece, if it is not too large for what travels whole in it."""
@@ -297,7 +297,8 @@ def write_head(
     # beside what stays the rest of the opening rows, as one message: short ones whole, the pin share divided among the
     # long ones; rows that hold nothing but instruction files have a section of their own
     instructions = [] if truncates else log.kept_texts.instructions(stop)
-    first, files = candidates.first, {file.message for file in instructions}
+    humans, files = log.humans[: bisect_left(log.humans, stop)][::-1], {file.message for file in instructions}
+    first = log.opening(stop)
     first = [at for at in first if at not in files or log.entries[at].facts.human] or first
     opening, held = set(first), {pin.seq for pin in staying.items}
     others, rows = list[TailItem](), dict[str, tuple[Piece, int]]()
@@ -313,14 +314,14 @@ def write_head(
             left -= sum(pin.tokens for pin in pins)
 
     # the latest human message, and by a setting the newest of those before, whole; what is said twice is shown once
-    latest = next(iter(candidates.humans), None)
+    latest = next(iter(humans), None)
     if latest is not None and latest not in held | opening:
         pins = pinned(*_piece(log, latest, price), room.pin_cap)
         others += [pin for pin in pins if canonical_json(pin.message) not in staying.said]
     humans_left = 2 * room.pin_cap if settings.keep_human_messages else 0
     said, misses = {*staying.said, *(canonical_json(pin.message) for pin in others)}, 0
     shown = held | opening | {pin.seq for pin in others}
-    for index in [index for index in candidates.humans if index not in shown] if humans_left else ():
+    for index in [index for index in humans if index not in shown] if humans_left else ():
         if log.cost(index) > humans_left:
             if (misses := misses + 1) == 32:
                 break
@@ -783,7 +784,6 @@ class Staying(NamedTuple):
     items: tuple[TailItem, ...]
     left_out: tuple[int, ...]
     said: frozenset[str]
-    candidates: Candidates  # the entries that it was chosen from
     aside: int  # tokens of these rows, and of such rows of the tail
 
 
@@ -794,11 +794,12 @@ def choose_staying(sources: Sources, stop: int, room: Room) -> Staying:
     """Return as many critical messages and system rows from before entry `stop` as the room holds beside the tail's.
     What is pinned by a call goes first, then critical messages, then system rows; of each the newest. They stay whole,
     but for one that is alone more than all of them may take: that is shown as the tail would show a message."""
-    log, price, candidates = sources.log, sources.price, sources.log.candidates(stop)
+    log, price = sources.log, sources.price
     beside = sum(cost for cost in map(log.cost, log.staying(stop, len(log))) if cost <= room.staying_cap)
     items, left_out, said, left = list[TailItem](), list[int](), set[str](), room.staying_cap - beside
     bounds = log.bounds() if log.bound_thinking == "left_out" else Bounds()  # a group may be the last with results
-    for start in dict.fromkeys(candidates.state):
+    state = {places[at - 1] for places in log.states.values() if (at := bisect_left(places, stop))}
+    for start in dict.fromkeys(log.group_start(index) for index in sorted(state, reverse=True)):
         group, tail = log.between(start, log.group_stop(start)), Tail(start, room, price, bounds)
         tail.take(group, closed=True, thinking_from=log.thinking_from(len(log)))
         if tail.tokens > left:
@@ -812,7 +813,9 @@ def choose_staying(sources: Sources, stop: int, room: Room) -> Staying:
         else:
             left_out.append(start)
     held = {item.seq for item in items}
-    for index in dict.fromkeys((*candidates.critical, *candidates.system)):
+    pinned = [index for index in log.pinned.indexes[::-1] if index < stop]
+    marked = (index for rows in (log.criticals, log.systems) for index in rows[: bisect_left(rows, stop)][::-1])
+    for index in dict.fromkeys((*pinned, *marked)):
         if index in held:
             continue
         if len(left_out) >= 32 and log.cost(index) > left:
@@ -833,7 +836,7 @@ def choose_staying(sources: Sources, stop: int, room: Room) -> Staying:
         items.append(pin)
         left -= pin.tokens
     aside = beside + sum(item.tokens for item in items)
-    return Staying(tuple(items), tuple(left_out), frozenset(said), candidates, aside)
+    return Staying(tuple(items), tuple(left_out), frozenset(said), aside)
 
 
 def _states_alone(reads: Sequence[PlacedMessage]) -> list[PlacedMessage]:

@@ -32,6 +32,7 @@ from summarizing_context.errors import (
     NodeNotFoundError,
     SessionInUseError,
     SettingsError,
+    StoreCorruptError,
     StoreError,
     SummarizingContextError,
     UndoError,
@@ -333,7 +334,7 @@ class _Pages:
             async with opened_store(self._store, read_only=True) as store:
                 stored = await store.load(session_id)
             for _, state in [] if stored is None else stored.activations:
-                with suppress(MsgspecError, ValueError):
+                with suppress(MsgspecError, StoreCorruptError):
                     count = TokenCounter(decode_state(state).counter, estimate_text)
         async with open_context(settings, count_tokens=count, read_only=read_only) as context:
             yield context
