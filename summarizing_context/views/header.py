@@ -536,7 +536,7 @@ def fit_lines(
     more of what is left out then; `gap` the tokens between two."""
     left = cap - price.count(frame or render(()))
     soft_left, heads, chosen = left // 4, {""}, list[Line]()
-    chunks = (lines[at : at + 32] for at in range(0, len(lines), 32))  # most of many are never counted
+    chunks = (lines[at : at + 8] for at in range(0, len(lines), 8))  # most of many are never counted
     costs = (tokens for chunk in chunks for tokens in price.each([line.text for line in chunk]))
     for line, tokens in zip(lines, costs, strict=True):
         tokens += gap + (0 if line.head in heads else price.count(line.head))
