@@ -355,7 +355,8 @@ class Viewer:
         plan, before, tokens = plan_activation(now), view.state, now.tokens
         if plan is None:
             if now.is_attempt:
-                again = max(0, int(room.min_free) - 1) if now.waits else 0  # looked at again behind the next message
+                waits = now.to_summarize is not None  # it is looked at again behind the next message
+                again = max(0, int(room.min_free) - 1) if waits else 0
                 view.attempted = log.history_tokens - again, len(log)
             if now.pins_seen:
                 view.pins_changed = False

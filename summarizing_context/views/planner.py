@@ -107,11 +107,10 @@ class NextView:
         self.reason = "explicit" if self.task_ended is not None else self.reason
         self._plans: dict[tuple[Cut, int, int, bool], Plan] = {}
 
-        # what a decision says beside its plan: an activation was tried, with or without success; this plan is too
-        # large now, and small enough once a model has summarized it; changed pins were looked at
+        # what a decision says beside its plan: an activation was tried, with or without success; this plan waits for
+        # a model's summaries, up to the next message; changed pins were looked at
         self.is_attempt = False
         self.to_summarize: Plan | None = None
-        self.waits = False  # for that, up to the next message
         self.pins_seen = False
         self.takes_end = False  # the plan is for the end of a piece of work
 
@@ -309,21 +308,12 @@ def plan_activation(now: NextView) -> Plan | None:
             lambda plan: differs(plan) and (notes(plan.state.nodes) or plan.tokens < tokens),
         )
     elif is_due and now.request is not None:
-        # The first plan that differs and is not larger; else the present cut again. A plan that is refused for its size
-        # may be smaller once a model has summarized what it covers.
+        # the first plan that differs and is not larger; else the present cut again
         def serves(plan: Plan) -> bool:
             return plan.tokens <= tokens and differs(plan)
 
-        cuts = now.wanted()
-        plan = first(cuts, serves)
-        if plan is None and cuts and now.request.keep_messages is not None:
-            refused = now.plan(cuts[0])
-            made_up = [node for node in refused.state.nodes if stand_ins([node])]
-            spared = [node.tokens - int(0.4 * (log.tokens[node.stop] - log.tokens[node.start])) for node in made_up]
-            least = refused.tokens - sum(max(0, spare) for spare in spared)  # about what it takes then
-            now.to_summarize = refused if least < min(tokens, refused.tokens) else None
-        if plan is None:
-            plan = first(now.covered(), serves if now.request.keep_from is not None else differs)
+        plan = first(now.wanted(), serves)
+        plan = plan or first(now.covered(), serves if now.request.keep_from is not None else differs)
     elif is_due and now.has_too_many and not now.is_high:
         # where a model summarizes ahead, at an end of what it was asked for
         plan = first([*now.ahead, *now.leaving(now.fewest_messages)], lambda _: True)
@@ -340,7 +330,7 @@ def plan_activation(now: NextView) -> Plan | None:
                     break
         if plan is not None and now.reason is None and now.lacks_summaries(plan):
             # there is room above the high water to wait in for what a model has not summarized
-            now.to_summarize, now.waits, plan = plan, True, None
+            now.to_summarize, plan = plan, None
     elif now.is_natural_end and not is_needed:
         # At the end of a piece of work, ahead of the high water, where that is expected to cost little more than there.
         # It reads the new view uncached, which is lost in part as it comes sooner, and whole where the session ends
