@@ -20,7 +20,7 @@ from summarizing_context.errors import BudgetError, MessageError, SettingsError
 from summarizing_context.log.entries import Entry, Role, output_hash
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import FRAME, HeaderPlace, Node, cut_at, stand_ins
-from summarizing_context.messages.reading import Message, canonical_json, check_message, encodable, read_content
+from summarizing_context.messages.reading import Message, canonical_json, check_message, encodable
 from summarizing_context.messages.tokens import Price
 from summarizing_context.stores.base import StoredActivation
 from summarizing_context.summarizers.native import NativeRequest
@@ -417,8 +417,10 @@ class Viewer:
         alike += sum(map(self._price.message, now[len(rows) : min(kept, head)]))
         alike += sum(item.tokens for item in items[: max(0, kept - head)])
         if kept < min(len(last), len(now)) and last[kept]["role"] == now[kept]["role"]:
-            texts = [read_content(row).texts for row in (last[kept], now[kept])]
-            said, says = ("".join(each).splitlines(True) for each in texts)
+            contents = [row.get("content") for row in (last[kept], now[kept])]
+            blocks = [content if isinstance(content, list) else [{"text": content}] for content in contents]
+            texts = [[one.get("text") if isinstance(one, dict) else "" for one in each] for each in blocks]
+            said, says = ("".join(one for one in each if isinstance(one, str)).splitlines(True) for each in texts)
             alike += count("".join(says[: common_prefix(said, says)]))
         return ActivationRecord(
             number=self._recorded,
