@@ -20,9 +20,8 @@ from summarizing_context.extraction.tool_calls import ToolRules
 from summarizing_context.log.entries import Intake
 from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import Foreground, MessageLog
-from summarizing_context.log.tree import Limits as SegmentLimits
 from summarizing_context.messages.redaction import Redaction
-from summarizing_context.messages.tokens import choose_counter, remembering
+from summarizing_context.messages.tokens import Price, choose_counter, remembering
 from summarizing_context.models import load_models
 from summarizing_context.retrieval.embeddings import Embedder, EmbeddingSearch, OpenAIEmbedder
 from summarizing_context.retrieval.memory_extraction import MemoryExtractor
@@ -38,7 +37,6 @@ from summarizing_context.summarizers.providers import make_caller, make_model
 from summarizing_context.summarizers.resilience import ResilientSummarizer
 from summarizing_context.views.builder import Viewer
 from summarizing_context.views.header import Sources
-from summarizing_context.views.shrinking import Price
 from summarizing_context.worker.jobs import Recipe, SessionWork
 from summarizing_context.worker.native_blocks import NativeBlocks
 from summarizing_context.worker.summary_cache import SummaryCache
@@ -183,16 +181,8 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
         tool_rules = ToolRules(settings.ledger_rules)
         counted = settings.max_messages or settings.summarize_threshold
         every = None if counted is None or is_extractive else max(1, counted // 2)  # messages of a segment
-        log = MessageLog(
-            SegmentLimits(settings.segment_min, settings.segment_target, settings.segment_max),
-            settings.image_tokens,
-            keep_system=options.keep_system,
-            plans=tool_rules,
-            thinking=settings.summarize_thinking,
-            every=every,
-            ranks=settings.strategy == "importance",
-            foreground=foreground,
-        )
+        kept = options.keep_system
+        log = MessageLog(settings, keep_system=kept, plans=tool_rules, every=every, foreground=foreground)
         summaries = SummaryCache(log, maker=recipe.maker, settings=settings)
         ledger = SessionLedger(log, tool_rules, error_line, decisions)
 

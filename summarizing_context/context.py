@@ -292,7 +292,7 @@ class SummarizingContext:
         """Return the figures of this session since it was opened."""
         session, calls = self._session.check(), self._caller.statistics()
         price = self._models.price_of(self._caller.model) if session.summaries.by_model else FREE
-        log, worker, learner, repairs = session.log, session.worker, session.learner, session.views.repairs
+        log, worker, learner, views = session.log, session.worker, session.learner, session.views
         missing = session.summaries.without_summary()
         state = ActivationState() if session.views.latest is None else session.views.latest.state
         cost = None if price is None else price.cost(calls.input_tokens, calls.output_tokens, calls.cached_tokens)
@@ -319,10 +319,10 @@ class SummarizingContext:
             refused_output_tokens=calls.refused_output_tokens,
             dropped_lines=calls.dropped_lines,
             memories_dropped=learner.dropped if learner else 0,
-            repairs=dict(repairs.kinds),
+            repairs=dict(views.repairs),
             pins_left_out=state.pins_left_out,
             rules_left_out=state.rules_left_out,
-            elided_tokens=repairs.left_out,
+            elided_tokens=views.left_out,
             max_passes=max((node.passes for node in state.nodes), default=0),
             breaker=calls.breaker,
             cap_reached=calls.cap_ends_in > 0,

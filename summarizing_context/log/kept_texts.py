@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from array import array
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import inf
 from typing import Literal, NamedTuple
@@ -209,15 +209,6 @@ class StandingRule(NamedTuple):
     source: Literal["model", "cues"] = "cues"  # who found it
 
 
-class StandingRules(NamedTuple):
-    newest: Sequence[StandingRule]  # first
-    held: int = 0  # of all that hold, handed out or not
-    first: int = 0  # message of the oldest that holds
-
-
-_OFFERED = 400  # rules that are handed out, the newest; more never fit
-
-
 class RuleLog:
     """The rules of a growing log, in its order."""
 
@@ -266,12 +257,9 @@ class RuleLog:
             later.update(dict.fromkeys(about, rule.message))
         return found[::-1]
 
-    def before(self, cut: int, but: Collection[int] = ()) -> StandingRules:
-        """Those that hold and stand in messages before `cut`, none of them in `but`."""
-        held = [rule for rule in self.all() if rule.ended_by is None and rule.message < cut]
-        offered = held[: -_OFFERED - 1 : -1]
-        newest = [rule for rule in offered if rule.message not in but]
-        return StandingRules(newest, len(held) - len(offered) + len(newest), held[0].message if held else 0)
+    def before(self, cut: int) -> list[StandingRule]:
+        """Those that hold and stand in messages before `cut`, the newest first."""
+        return [rule for rule in reversed(self.all()) if rule.ended_by is None and rule.message < cut]
 
     def known_before(self, cut: int) -> list[StandingRule]:
         """Those that held when entry `cut` came, whatever was said from there on, the newest first."""

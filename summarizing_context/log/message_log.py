@@ -30,8 +30,9 @@ from summarizing_context.log import entries as kept
 from summarizing_context.log.entries import Bounds, Entry, PlacedMessage, Recalled, Role, Verdict, message_name
 from summarizing_context.log.groups import GroupCutter, OpenCalls, Passing
 from summarizing_context.log.kept_texts import KeptTexts, RuleLog
-from summarizing_context.log.tree import Limits, Segment, SegmentCutter, Sources
+from summarizing_context.log.tree import Segment, SegmentCutter, Sources
 from summarizing_context.messages.reading import Message, result_message
+from summarizing_context.settings import Settings
 from summarizing_context.stores.base import StoredVerdict
 
 
@@ -158,16 +159,6 @@ class LogGroup(NamedTuple):
     passing: Sequence[Passing] = ()  # ephemeral messages and interruptions that came between or behind them
 
 
-class Candidates(NamedTuple):
-    """Covered log entries that should stay, most important first where they compete."""
-
-    first: Sequence[int]  # the first human message: all user rows before the first assistant row
-    humans: Sequence[int]  # what humans wrote, newest first
-    system: Sequence[int]  # mid-log system and developer rows, newest first
-    critical: Sequence[int]  # pinned by a call, then marked ones, newest first; before the others where they compete
-    state: Sequence[int] = ()  # first entries of the groups that hold from there on, newest first; before all others
-
-
 _FRESH = 64  # entries that are kept parsed: more than come between two views
 _LEADING = (Role.SYSTEM, Role.DEVELOPER)
 
@@ -206,18 +197,15 @@ BoundThinking = Literal["kept", "asked", "left_out", "free"]
 class MessageLog:
     """A growing log. `add` and `fill` add to it; everything else reads."""
 
-    limits: Limits
-    image_tokens: int
+    settings: Settings
     _: KW_ONLY
     keep_system: bool = True  # else system rows between others stay only as long as other rows do
     plans: ToolRules | None = None
-    thinking: bool = False  # summarizers read what the agent thought
     every: int | None = None  # messages after which a segment ends at the latest
-    ranks: bool = False  # groups are ranked at each activation
     foreground: Foreground = field(default_factory=Foreground)
 
     def __post_init__(self) -> None:
-        self._sources = Sources(thinking=self.thinking)
+        self._sources = Sources(thinking=self.settings.summarize_thinking)
         self.verdicts: dict[bytes, Verdict] = {}  # what a model said of rules, by `message_name`
         self.version = 0  # how often the log was replaced
         self.bound_thinking: BoundThinking = "kept"
@@ -241,12 +229,12 @@ class MessageLog:
         self.closed_groups_stop = 0  # first entry that is not in a closed group
         self.humans = array("q")  # entries that a person wrote
         self.steps = array("q")  # assistant rows; of several in a row, the first
-        self._systems: list[int] = []
-        self._criticals: list[int] = []
-        self._states: dict[str, list[int]] = {}  # by what holds from these entries on
+        self.systems: list[int] = []  # system and developer rows between others
+        self.criticals: list[int] = []
+        self.states: dict[str, list[int]] = {}  # by what holds from these entries on
         self.rules = RuleLog()
         self.kept_texts = KeptTexts(self.plans)
-        self._groups, self._cutter = GroupCutter(), SegmentCutter(self.limits)
+        self._groups, self._cutter = GroupCutter(), SegmentCutter(self.settings)
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -292,10 +280,11 @@ class MessageLog:
 
     def fill(self, entries: Iterable[Entry]) -> MessageLog:
         """Add messages at the end, in one step, while no thread reads the log. Return the log."""
-        held, fresh = self.entries, self._fresh
+        held, fresh, image_tokens = self.entries, self._fresh, self.settings.image_tokens
+        is_ranked = self.settings.strategy == "importance"
         for entry in entries:
             facts, index, before = entry.facts, len(held), held[-1].facts.role if held else None
-            role, human, cost = facts.role, facts.human, entry.cost(self.image_tokens)
+            role, human, cost = facts.role, facts.human, entry.cost(image_tokens)
             self.history_tokens += cost
             if facts.ephemeral:
                 entry.fresh = None
@@ -310,11 +299,11 @@ class MessageLog:
             is_leading = role in _LEADING
             if is_leading and index == self.leading_count:
                 self.leading_count = self.closed_groups_stop = stop = index + 1
-                self._groups, self._cutter = GroupCutter(stop), SegmentCutter(self.limits, stop)
+                self._groups, self._cutter = GroupCutter(stop), SegmentCutter(self.settings, stop)
                 continue
             closed, first_call, answered = self._groups.add(facts.calls, facts.answers, turn=human, held=facts.held)
             entry.digest = kept.message_digest(facts.content, first_call, answered)
-            if self.ranks:
+            if is_ranked:
                 entry.traits()  # now, for its reading is at hand
             if human:
                 self.humans.append(index)
@@ -323,11 +312,11 @@ class MessageLog:
             if role is Role.ASSISTANT and before is not Role.ASSISTANT:
                 self.steps.append(index)
             if is_leading and self.keep_system and not facts.hook:
-                self._systems.append(index)
+                self.systems.append(index)
             if facts.critical:
-                self._criticals.append(index)
+                self.criticals.append(index)
             for name in facts.state:
-                self._states.setdefault(name, []).append(index)
+                self.states.setdefault(name, []).append(index)
             for start, stop in closed:
                 self.group_starts.append(start)
                 self.closed_groups_stop = stop
@@ -370,7 +359,7 @@ class MessageLog:
         if not start < stop <= self.closed_groups_stop or self.group_start(stop) != stop:
             return
         self.closings.add(stop)
-        self._cutter = SegmentCutter(self.limits, start)
+        self._cutter = SegmentCutter(self.settings, start)
         for first in starts[bisect_left(starts, start) :]:
             self._cut(first, self.group_stop(first))
 
@@ -450,7 +439,7 @@ class MessageLog:
     def passing(self, first: int, stop: int) -> list[Passing]:
         """The ephemeral messages from the `first` on that came before entry `stop`."""
         found = self.ephemeral[first : bisect_right(self.ephemeral, stop, lo=first, key=lambda one: one[0])]
-        return [Passing(index, entry.message(), entry.cost(self.image_tokens)) for index, entry in found]
+        return [Passing(index, entry.message(), entry.cost(self.settings.image_tokens)) for index, entry in found]
 
     def open_calls(self) -> list[OpenCall]:
         """The calls that wait for a result of a host, oldest first."""
@@ -514,22 +503,13 @@ class MessageLog:
             groups.append((start, group_traits(traits, stated)))
         return rank_groups(groups, stop, threshold)
 
-    def candidates(self, cut: int) -> Candidates:
-        stop = min(cut, self.steps[0]) if self.steps else cut
-        humans = self.humans[: bisect_left(self.humans, cut)]
-        rows = ((index, self.entries[index].facts) for index in range(self.leading_count, stop))
-        opening = [index for index, facts in rows if facts.role == Role.USER and not facts.answers]
-        pinned = [index for index in self.pinned.indexes[::-1] if index < cut]
-        state = {places[at - 1] for places in self._states.values() if (at := bisect_left(places, cut))}
-        return Candidates(
-            opening or list(humans[:1]),
-            humans[::-1],
-            self._systems[: bisect_left(self._systems, cut)][::-1],
-            [*pinned, *self._criticals[: bisect_left(self._criticals, cut)][::-1]],
-            [self.group_start(index) for index in sorted(state, reverse=True)],
-        )
+    def opening(self, cut: int) -> list[int]:
+        """The first request: the user's rows before entry `cut` and the first assistant row, else a human's first."""
+        rows = ((at, self.entries[at].facts) for at in range(self.leading_count, min([cut, *self.steps[:1]])))
+        found = [at for at, facts in rows if facts.role == Role.USER and not facts.answers]
+        return found or [at for at in self.humans[:1] if at < cut]
 
     def staying(self, start: int, stop: int) -> set[int]:
         """Entries that stay whole in every view if they can: critical ones, and system rows that no hook has put in."""
-        marked = (self._criticals, self._systems)
+        marked = (self.criticals, self.systems)
         return {index for rows in marked if rows for index in rows[bisect_left(rows, start) : bisect_left(rows, stop)]}

@@ -32,11 +32,12 @@ from math import inf
 from operator import mul
 from pathlib import Path
 from string import ascii_letters, ascii_lowercase, ascii_uppercase, digits, punctuation
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import anyio
 
 from summarizing_context.errors import SettingsError, briefly
+from summarizing_context.messages.reading import Message, read_content
 
 if TYPE_CHECKING:
     from tiktoken import Encoding
@@ -61,6 +62,24 @@ def remembering(count: Callable[[str], int]) -> Callable[[str], int]:
     """Return the counter, which remembers what short texts cost: views count those of a wide group again and again."""
     short = lru_cache(8_192)(count)
     return lambda text: short(text) if len(text) <= 256 else count(text)
+
+
+class Price(NamedTuple):
+    """How tokens are counted in a session."""
+
+    count: Callable[[str], int]
+    image_tokens: int
+
+    def message(self, message: Message) -> int:
+        """Cost of a message: 4 + its texts + its images."""
+        reading = read_content(message)
+        return MESSAGE_TOKENS + self.texts(reading.texts + reading.unread) + self.image_tokens * reading.media
+
+    def texts(self, texts: Iterable[str]) -> int:
+        return sum(map(self.count, texts))
+
+    def each(self, texts: Iterable[str]) -> list[int]:
+        return list(map(self.count, texts))
 
 
 def estimate_texts(texts: Iterable[str]) -> int:

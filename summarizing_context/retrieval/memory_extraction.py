@@ -72,7 +72,7 @@ class MemoryExtractor:
         self._stops: dict[int, int] = {}  # by leaf: the entry up to which it was read
         self._first = 0  # leaves before it were read
         self._asked = 0  # entries before it are to be read now
-        self._sources = Sources(self.recipe.redact, numbered=True, thinking=self.log.thinking)
+        self._sources = Sources(self.recipe.redact, numbered=True, thinking=self.log.settings.summarize_thinking)
 
     def opened(self, stop: int, updated_at: str) -> None:
         """The log held so many entries when it was opened, the last of that time (ISO 8601, UTC)."""

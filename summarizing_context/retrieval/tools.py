@@ -12,7 +12,7 @@ from summarizing_context.messages.fences import fence
 from summarizing_context.retrieval.pages import Detail, Pages
 from summarizing_context.retrieval.search import Memory
 from summarizing_context.views.header import memory_text
-from summarizing_context.views.view import Shares
+from summarizing_context.views.view import MESSAGE_SHARE
 
 Style = Literal["anthropic", "openai", "openai-responses"]
 
@@ -177,7 +177,7 @@ async def answer_recall(pages: Pages, budget: int, arguments: object) -> str:
         query, node, cursor = given.get("query"), given.get("node"), given.get("cursor")
         if (query is None) == (node is None):
             raise SettingsError("give either `query`, in plain words, or `node`, such as '12-47'")
-        share = int(budget * Shares().message_share)  # more would be shrunk in the view
+        share = int(budget * MESSAGE_SHARE)  # more would be shrunk in the view
         most = max(_LEAST, min(given.get("max_tokens", _USUAL), share)) - 60  # tokens around a page
         if query is None:
             page = pages.expand(node, given.get("detail", "full"), most, cursor)

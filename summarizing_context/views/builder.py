@@ -9,9 +9,9 @@ import logging
 from bisect import bisect_right
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from itertools import count, pairwise
+from itertools import count, pairwise, takewhile
 from typing import Any
 
 import msgspec
@@ -21,13 +21,12 @@ from summarizing_context.log.entries import Entry, Role, output_hash
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import FRAME, HeaderPlace, Node, cut_at, stand_ins
 from summarizing_context.messages.reading import Message, canonical_json, check_message, encodable
+from summarizing_context.messages.tokens import Price
 from summarizing_context.stores.base import StoredActivation
 from summarizing_context.summarizers.native import NativeRequest
 from summarizing_context.views.header import Sources, native_instructions
 from summarizing_context.views.planner import NextView, moment, plan_activation
-from summarizing_context.views.shrinking import Price
 from summarizing_context.views.view import (
-    NO_WHOLE,
     ROOM_MARK,
     ActivationRecord,
     ActivationReport,
@@ -39,7 +38,6 @@ from summarizing_context.views.view import (
     ProviderView,
     Reason,
     Room,
-    Shares,
     Tail,
     TailItem,
     Whole,
@@ -78,7 +76,6 @@ class SystemRows:
         self._row: list[tuple[Message, int]] = []  # the prompt as a message, with its tokens; none for an empty one
         self._rows: list[tuple[Message, int]] = []  # this, and those of the log that are shown
         self._rows_of: object = None  # the log for which these are
-        self._row_tokens = 0  # of them
         self.tools: list[Any] = []  # of the request; to be read only
         self.name = ""  # of the prompt; empty where the log's own rows lead
         self.tool_tokens = 0
@@ -110,7 +107,7 @@ class SystemRows:
     @property
     def tokens(self) -> int:
         """Cost of all leading rows, and of the tools."""
-        return self._row_tokens + self.tool_tokens if self.rows else self.tool_tokens
+        return sum(tokens for _, tokens in self.rows) + self.tool_tokens
 
     @property
     def rows(self) -> list[tuple[Message, int]]:
@@ -121,7 +118,6 @@ class SystemRows:
             for at, one in enumerate(log.entries[: log.leading_count]):
                 if alone or one.facts.role != Role.SYSTEM or one.facts.hook:
                     self._rows.append((encodable(one.message()), log.cost(at)))
-            self._row_tokens = sum(tokens for _, tokens in self._rows)
         return self._rows
 
 
@@ -143,9 +139,7 @@ def _checked_list(name: str, value: object) -> list[Any]:
 def common_prefix(before: Sequence[object], after: Sequence[object]) -> int:
     if before == after[: len(before)]:
         return len(before)
-    pairs = enumerate(zip(before, after, strict=False))
-    differ = (at for at, (old, new) in pairs if old is not new and old != new)
-    return next(differ, min(len(before), len(after)))
+    return sum(1 for _ in takewhile(lambda pair: pair[:1] == pair[1:], zip(before, after, strict=False)))
 
 
 def merged(messages: Sequence[Message]) -> list[Message]:
@@ -196,23 +190,6 @@ class View:
         return copies
 
 
-@dataclass(slots=True)
-class RepairCounts:
-    """Repairs of messages that were shown, by kind; each of a message once."""
-
-    kinds: Counter[str] = field(default_factory=Counter)
-    left_out: int = 0  # tokens
-    noted: Counter[tuple[int, str]] = field(default_factory=Counter)  # log entries and repairs
-
-    def note(self, items: Sequence[TailItem]) -> None:
-        """Count what has not been counted."""
-        found = [(item.seq, kind) for item in items for kind in item.repairs]
-        if found and (new := Counter[tuple[int, str]](found) - self.noted):
-            self.kinds.update(kind for _, kind in new.elements())
-            self.left_out += sum(item.left_out for item in items if (item.seq, "shrunk") in new)
-            self.noted |= Counter(found)
-
-
 class Viewer:
     """Makes the views of one session. Plain functions: nothing here waits."""
 
@@ -221,12 +198,13 @@ class Viewer:
         if native is not None:
             native.target, native.request = self._native_target, self._native_request
         self._log, self._summaries, self._price = sources.log, sources.summaries, sources.price
-        self._settings = settings = sources.settings
-        self._shares = Shares(settings.high_water, settings.low_water, settings.natural_ends)
+        self._settings = sources.settings
         self.system_rows = SystemRows(self._log, self._price)
         self._provider_views: OrderedDict[str, ProviderView] = OrderedDict()
         self._dropped: set[str] = set()  # providers of which a view was dropped that may be asked for again
-        self.repairs = RepairCounts()
+        self.repairs = Counter[str]()  # of messages that were shown, by kind; each of a message once
+        self.left_out = 0  # tokens that shrinking has left out of them
+        self._repaired = Counter[tuple[int, str]]()  # log entries and repairs
         self.stand_ins_shown = 0
         self.records: list[ActivationRecord] = []  # of the session's activations, oldest first
         self._recorded = 0  # the number of the last one
@@ -243,6 +221,14 @@ class Viewer:
         """Whether any view shows summaries in place of messages."""
         return any(one.state.stop > self._log.leading_count for one in self._provider_views.values())
 
+    def _count_repairs(self, items: Sequence[TailItem]) -> None:
+        """Count those of these items that have not been counted."""
+        found = [(item.seq, kind) for item in items for kind in item.repairs]
+        if found and (new := Counter[tuple[int, str]](found) - self._repaired):
+            self.repairs.update(kind for _, kind in new.elements())
+            self.left_out += sum(item.left_out for item in items if (item.seq, "shrunk") in new)
+            self._repaired |= Counter(found)
+
     def refresh_pins(self) -> None:
         """What is pinned by calls has changed: the next view of each provider shows it, if that fits."""
         for provider_view in self._provider_views.values():
@@ -252,7 +238,7 @@ class Viewer:
         """The log is another one: nothing of it has been shown by this viewer."""
         self._provider_views.clear()
         self._dropped.clear()
-        self.repairs.noted.clear()
+        self._repaired.clear()
         self.latest, self.reopened = None, True
         self._keep_shown()
 
@@ -301,7 +287,7 @@ class Viewer:
     def replaced(self, old: Sequence[Entry], same: int, histories: Sequence[tuple[object, ...]]) -> None:
         """The log was replaced behind its first `same` entries: a view that covers no change goes on, the others
         start over with an activation. `histories` tell what each view covered in the `old` log."""
-        self.repairs.noted = Counter({name: n for name, n in self.repairs.noted.items() if name[0] < same})
+        self._repaired = Counter({name: n for name, n in self._repaired.items() if name[0] < same})
         for view, history in zip(self._provider_views.values(), histories, strict=True):
             kept = kept_state(view.state, history, old, same, self._log)
             view.state = kept or self._first_state(view.state.room)
@@ -369,7 +355,8 @@ class Viewer:
         plan, before, tokens = plan_activation(now), view.state, now.tokens
         if plan is None:
             if now.is_attempt:
-                again = max(0, int(room.min_free) - 1) if now.waits else 0  # looked at again behind the next message
+                waits = now.to_summarize is not None  # it is looked at again behind the next message
+                again = max(0, int(room.min_free) - 1) if waits else 0
                 view.attempted = log.history_tokens - again, len(log)
             if now.pins_seen:
                 view.pins_changed = False
@@ -481,7 +468,7 @@ class Viewer:
             self.records.append(made)
         provider_view.state, provider_view.tail, provider_view.pending = change.state, change.tail, None
         provider_view.is_unsaved = provider_view.pins_changed = False
-        self.repairs.note(change.pins)
+        self._count_repairs(change.pins)
         self._log.close_segment(change.state.stop)
         self.latest = provider_view
         self.stand_ins_shown += stand_ins(nodes, but=change.before.nodes)
@@ -495,22 +482,19 @@ class Viewer:
         }
 
     def takes_long(self, key: str, budget: int, reason: Reason | None) -> bool:
-        """Whether to decide about the next view in a thread, which starts late: much of it is new or lacks a summary;
-        or it may activate with a long tail, with many rules, or without a model, and then the past is read again."""
+        """Whether to decide about the next view in a thread, which starts late: much of it is new; or it may activate
+        behind much that is not covered, with many rules, or without a model, and then the past is read again."""
         log, left, much = self._log, self._left(budget), 20_000
         if (provider_view := self._view_for(key, left)) is None:
             return log.tokens[-1] > much
         state, tail = provider_view.state, provider_view.tail
         unread = log.tokens[-1] - log.tokens[tail.next]
-        if unread <= much < log.tokens[-1] - log.tokens[state.leaves_stop]:
-            missing = (log.segments[at] for at in self._summaries.without_summary(state.leaves))
-            unread += sum(segment.size // segment.parts for segment in missing)
-        high = self._shares.high_water * left
+        high = self._settings.high_water * left
         used = state.head_tokens + tail.tokens + unread
         task_ended, is_end = moment(self._sources, state, tail.room, used)
         if reason is not None or used > high or is_end or task_ended is not None:
-            again = 0 if self._summaries.by_model or self._sources.truncates else log.tokens[-1]
-            unread += max(again, tail.tokens, 20 * log.rules.size)  # tokens that are read as quickly as a rule
+            again = state.leaves_stop if self._summaries.by_model or self._sources.truncates else 0
+            unread += max(log.tokens[-1] - log.tokens[again], 20 * log.rules.size)  # tokens read as quickly as a rule
         return unread > much
 
     def view(self, key: str, budget: int, activation: ActivationReport | None) -> View:
@@ -519,7 +503,7 @@ class Viewer:
         self.latest = shown = self._view_for(key, left) or self._kept(self._new_view(key, left))
         self._provider_views.move_to_end(shown.key)
         state, items = shown.state, shown.tail.items
-        self.repairs.note(items)
+        self._count_repairs(items)
         leading = [row for row, _ in rows.rows]
         messages = [*leading, *state.head, *[item.message for item in items]]
         before = shown.last if shown.resumed is None else messages[: shown.resumed]
@@ -533,7 +517,7 @@ class Viewer:
             kept = {id(row) for row in shown.last} & {id(row) for row in messages}
             tokens -= sum(self._price.message(row) for row in shown.last if id(row) not in kept)
             tokens += sum(self._price.message(row) for row in messages if id(row) not in kept)
-        is_rewritten = bool(self.records) or bool(self.repairs.kinds)
+        is_rewritten = bool(self.records) or bool(self.repairs)
         return View(messages, tokens, stable, activation, fixed, is_rewritten)
 
     def tokens(self, key: str, budget: int, *, as_shown: bool = False) -> tuple[int, float]:
@@ -557,7 +541,7 @@ class Viewer:
 
     def high_water(self, max_tokens: int) -> float:
         """Tokens at which the newest view would activate; before the first view, for a budget of `max_tokens`."""
-        shown, first = self.latest, Room(max(0, max_tokens - self.system_rows.tokens), self._shares)
+        shown, first = self.latest, Room(max(0, max_tokens - self.system_rows.tokens), self._settings)
         return first.high if shown is None else self._room_of(shown.state).high
 
     def look_ahead(self) -> bool:
@@ -641,7 +625,7 @@ class Viewer:
 
     def _room_of(self, state: ActivationState, tokens: int = 0) -> Room:
         """The room of a state, or one of so many tokens, with what that sets aside."""
-        return Room(tokens or state.room, self._shares).setting_aside(state.staying)
+        return Room(tokens or state.room, self._settings).setting_aside(state.staying)
 
     def _view_for(self, key: str, room: int) -> ProviderView | None:
         """Of the views of a provider that whose room is nearest to this one; None where each is far from it. A view
@@ -678,7 +662,7 @@ class Viewer:
         made, was = self._first_view(name, room), latest.state
         if room < was.room:
             staying = self._room_of(was, room).staying
-            made.state = msgspec.structs.replace(was, room=room, staying=staying, whole=NO_WHOLE)
+            made.state = msgspec.structs.replace(was, room=room, staying=staying, whole=Whole())
         else:
             made.state = msgspec.structs.replace(made.state, focus=was.focus, keep_from=was.keep_from)
         made.tail = self._tail_behind(made.state)
@@ -729,7 +713,7 @@ class Viewer:
 
     def _tail_behind(self, state: ActivationState) -> Tail:
         """The tail behind a state, which shows nothing yet."""
-        room = Room(state.room, self._shares, state.squeeze, state.staying, cap=state.cap)
-        is_plain = state.stop == self._log.leading_count and state.whole == NO_WHOLE
+        room = Room(state.room, self._settings, state.squeeze, state.staying, cap=state.cap)
+        is_plain = state.stop == self._log.leading_count and state.whole == Whole()
         whole = Whole(tokens=int(room.high)) if is_plain else state.whole
         return Tail(state.stop, room, self._price, state.bounds, since=state.since, whole=whole)

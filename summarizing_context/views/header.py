@@ -10,6 +10,7 @@ rules, memories) `fit_lines` chooses what fits into their share of the room, the
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
@@ -19,9 +20,9 @@ import msgspec
 
 from summarizing_context.log.entries import Bounds, PlacedMessage
 from summarizing_context.log.groups import Passing, Piece, Repair, present
-from summarizing_context.log.kept_texts import Instructions, PlanItems, StandingRules
+from summarizing_context.log.kept_texts import Instructions, PlanItems, StandingRule
 from summarizing_context.log.ledger import LOOKS, Kind, Ledger, SessionLedger
-from summarizing_context.log.message_log import Candidates, LogGroup, MessageLog, Pin
+from summarizing_context.log.message_log import LogGroup, MessageLog, Pin
 from summarizing_context.log.tree import BEHIND, FOUR, FRAME, MERGED, Cut, HeaderNode, Node, NodeText, by_four
 from summarizing_context.messages.fences import fence, neutral
 from summarizing_context.messages.reading import (
@@ -38,13 +39,12 @@ from summarizing_context.messages.reading import (
     state_names,
     without_thinking,
 )
-from summarizing_context.messages.rendering import Count
-from summarizing_context.messages.tokens import MESSAGE_TOKENS
+from summarizing_context.messages.tokens import MESSAGE_TOKENS, Price
 from summarizing_context.settings import Settings
 from summarizing_context.summarizers.extractive.lines import without_rules
 from summarizing_context.summarizers.extractive.summarizer import brief_of, cut_to
 from summarizing_context.summarizers.native import MOST_INSTRUCTIONS
-from summarizing_context.views.shrinking import Price, says_nothing
+from summarizing_context.views.shrinking import says_nothing
 from summarizing_context.views.view import ActivationState, Room, Tail, TailItem, shown_within, told_of
 from summarizing_context.worker.native_blocks import NativeBlock
 from summarizing_context.worker.summary_cache import Focus, SummaryCache, note_text
@@ -73,6 +73,8 @@ class Sources:
         self.truncates = settings.strategy == "truncate"  # views say only how much is left out
 
     def block(self, node: HeaderNode) -> HeaderNode:
+        """Return a node as it is shown, with its tokens."""
+        node = node._replace(text=neutral(node.text))
         return node._replace(tokens=self.price.count(_block_text(node)) + self.kind)
 
     @cached_property
@@ -87,8 +89,11 @@ class Sources:
 
 
 def _block_text(node: HeaderNode) -> str:
-    text = neutral(node.text)
-    return text if node.form == "line" else f'<summary messages="{node.start}-{node.stop - 1}">\n{text}\n</summary>'
+    return (
+        node.text
+        if node.form == "line"
+        else f'<summary messages="{node.start}-{node.stop - 1}">\n{node.text}\n</summary>'
+    )
 
 
 def _told(made: NodeText | HeaderNode) -> str:
@@ -115,12 +120,16 @@ def choose_summaries(
     if sources.truncates:
         return [line], (), True
     is_flat, part = sources.settings.strategy == "summarize", range(max(cut.leaves_stop, start), cut.stop)
-    written = dict[Node, HeaderNode]()
+
+    # the newly covered segments, read first, for later ones may be skimmed, behind the nodes of before
+    segments = [Node.leaf(at) for at in range(tree[-1].stop if tree else 0, cut.leaves)]
+    read, written = [*segments, *tree], dict[Node, HeaderNode]()
+    made = dict(zip(read, texts.blocks(read), strict=True))
 
     def write(nodes: Sequence[Node]) -> list[HeaderNode]:
-        if new := [node for node in nodes if node not in written]:
-            made = (block(node._replace(text=_told(node))) for node in texts.blocks(new))
-            written.update(zip(new, made, strict=True))
+        for node in [node for node in nodes if node not in written]:
+            of_node = made.get(node) or texts.blocks([node])[0]
+            written[node] = block(of_node._replace(text=_told(of_node)))
         return [written[node] for node in nodes]
 
     def shortened(node: HeaderNode, tokens: float) -> HeaderNode:
@@ -133,9 +142,6 @@ def choose_summaries(
     for_tree = share - min(_PROVISIONAL * share, bool(part) * (_LONGER * texts.sizes.leaf + FRAME))
     target = min(room.header_target, for_tree)
 
-    # the newly covered segments, read first, for later ones may be skimmed, behind the nodes of before
-    segments = [Node.leaf(at) for at in range(tree[-1].stop if tree else 0, cut.leaves)]
-    texts.blocks([*segments, *tree])
     places = [*tree, *segments]
     if not is_flat:
         places = _merge_oldest(places, write, texts, target, for_tree)
@@ -281,7 +287,6 @@ def write_head(
     room, tail_tokens = tail.room, tail.tokens
     is_plain = not (room.squeeze or room.gives_way)
     most = room.high - room.min_free  # of a view that frees what it has to
-    candidates = staying.candidates
 
     def pinned(piece: Piece, cost: int, cap: int) -> list[TailItem]:
         """Return the pin of a piece, if it is not too large for what travels whole in it."""
@@ -292,7 +297,8 @@ def write_head(
     # beside what stays the rest of the opening rows, as one message: short ones whole, the pin share divided among the
     # long ones; rows that hold nothing but instruction files have a section of their own
     instructions = [] if truncates else log.kept_texts.instructions(stop)
-    first, files = candidates.first, {file.message for file in instructions}
+    humans, files = log.humans[: bisect_left(log.humans, stop)][::-1], {file.message for file in instructions}
+    first = log.opening(stop)
     first = [at for at in first if at not in files or log.entries[at].facts.human] or first
     opening, held = set(first), {pin.seq for pin in staying.items}
     others, rows = list[TailItem](), dict[str, tuple[Piece, int]]()
@@ -308,14 +314,14 @@ def write_head(
             left -= sum(pin.tokens for pin in pins)
 
     # the latest human message, and by a setting the newest of those before, whole; what is said twice is shown once
-    latest = next(iter(candidates.humans), None)
+    latest = next(iter(humans), None)
     if latest is not None and latest not in held | opening:
         pins = pinned(*_piece(log, latest, price), room.pin_cap)
         others += [pin for pin in pins if canonical_json(pin.message) not in staying.said]
     humans_left = 2 * room.pin_cap if settings.keep_human_messages else 0
     said, misses = {*staying.said, *(canonical_json(pin.message) for pin in others)}, 0
     shown = held | opening | {pin.seq for pin in others}
-    for index in [index for index in candidates.humans if index not in shown] if humans_left else ():
+    for index in [index for index in humans if index not in shown] if humans_left else ():
         if log.cost(index) > humans_left:
             if (misses := misses + 1) == 32:
                 break
@@ -356,7 +362,7 @@ def write_head(
     whole = frozenset(pin.seq for pin in (*before, *behind) if not pin.left_out)
 
     # standing rules that no pin shows whole, pinned texts, and what is not shown, which fits into 64 tokens
-    standing = StandingRules(()) if truncates else log.rules.before(stop, but=whole)
+    standing = [] if truncates else [rule for rule in log.rules.before(stop) if rule.message not in whole]
 
     def rules_with(unshown: Sequence[int]) -> tuple[TailItem | None, int]:
         cap = max(room.pin_cap, 64) if unshown and room.staying_cap else room.pin_cap
@@ -370,8 +376,8 @@ def write_head(
     if not keeps_header:
         plan, notes = log.kept_texts.plan(stop), [] if truncates else log.kept_texts.notes(stop)
         flat = dict.fromkeys(" ".join(note.text.split()) for note in notes)
-        plan_text = "" if plan is None else plan_block(plan, room.pin_cap, count)
-        notes_text = list_block("agent_notes", NOTES_PREFACE, flat, room.pin_cap, count)
+        plan_text = "" if plan is None else plan_block(plan, room.pin_cap, price)
+        notes_text = list_block("agent_notes", NOTES_PREFACE, flat, room.pin_cap, price)
         lists = [text for text in (plan_text, notes_text) if text]
 
         # the note: a new topic goes before that of the state; the same topic in the same past keeps its note
@@ -391,7 +397,7 @@ def write_head(
             note = noted(text) if text else None
 
         # summaries, behind the provider's own block where it has room; a squeezed header may take what all else leaves
-        wide = room if is_plain else replace(room, spare=most - beside - sum(map(count, lists)))
+        wide = room if is_plain else replace(room, spare=most - beside - price.texts(lists))
         nodes, tree, is_one_line = list[HeaderNode](), state.tree, False
         if native is not None:
             made = HeaderNode(-1, 0, log.leading_count, native.stop, "full", "provider", 1, native.text)
@@ -413,16 +419,16 @@ def write_head(
         elif nodes:
             left = int(most) - tail_tokens - _tokens(nodes) - pin_tokens
             hidden = [file for file in instructions if file.message not in whole]
-            told_first = instructions_block(hidden, min(int(0.10 * room.shared) >> room.squeeze, left), count)
+            told_first = instructions_block(hidden, min(int(0.10 * room.shared) >> room.squeeze, left), price)
             if ledger is not None and (cap := int(settings.ledger_share * room.shared) if is_plain else 0):
                 current = ledger.current(40_000)  # tokens that it may read now; more is read ahead in the background
-                lists.append(ledger_block(current, stop, [node.text for node in nodes], cap, count))
+                lists.append(ledger_block(current, stop, [node.text for node in nodes], cap, price))
             sections = [text for text in (told_first, *lists) if text]
-            header_tokens = sources.frame + _tokens(nodes) + sum(count(text) + sources.kind for text in sections)
+            header_tokens = sources.frame + _tokens(nodes) + price.texts(sections) + sources.kind * len(sections)
             blocks_told = [_block_text(node) for node in nodes if node.made_by != "provider"]
             raw = [text for text in (PREFACE, told_first, *blocks_told, *lists, END) if text]
             if (texts := encodable(raw)) is not raw:  # half a character counts as what is sent for it
-                header_tokens += sum(map(count, texts)) - sum(map(count, raw))
+                header_tokens += price.texts(texts) - price.texts(raw)
         content = [{"type": _KIND, "text": text} for text in texts]
         header = {"role": settings.header_role, "content": content} if nodes else None
         state = msgspec.structs.replace(state, tree=tree, nodes=tuple(nodes), header=header, focus=focus, native=native)
@@ -494,7 +500,7 @@ def native_instructions(sources: Sources, first: int, leaves: int, stop: int) ->
     left = MOST_INSTRUCTIONS - sum(map(len, said)) - 100
     made = list[str]()
     for node in reversed(texts.blocks(filter(texts.is_ready, map(Node.leaf, range(first, leaves))))):
-        left -= len(text := _block_text(node)) + 1
+        left -= len(text := _block_text(sources.block(node))) + 1
         if left < 0:
             break
         made.insert(0, text)
@@ -517,9 +523,9 @@ class Line(NamedTuple):
 
 
 def fit_lines(
-    lines: Iterable[Line],
+    lines: Sequence[Line],
     cap: int,
-    count: Count,
+    price: Price,
     render: Callable[[Sequence[Line]], str],
     *,
     frame: str = "",
@@ -528,10 +534,12 @@ def fit_lines(
     """Return as many lines as fit into `cap` tokens, and the block with them; "" where none does. The most important
     come first. `render` makes the block from the chosen lines; `frame` is the block without any, where it would say
     more of what is left out then; `gap` the tokens between two."""
-    left = cap - count(frame or render(()))
+    left = cap - price.count(frame or render(()))
     soft_left, heads, chosen = left // 4, {""}, list[Line]()
-    for line in lines:
-        tokens = count(line.text) + gap + (0 if line.head in heads else count(line.head))
+    chunks = (lines[at : at + 8] for at in range(0, len(lines), 8))  # most of many are never counted
+    costs = (tokens for chunk in chunks for tokens in price.each([line.text for line in chunk]))
+    for line, tokens in zip(lines, costs, strict=True):
+        tokens += gap + (0 if line.head in heads else price.count(line.head))
         if tokens <= (min(left, soft_left) if line.is_soft else left):
             chosen.append(line)
             heads.add(line.head)
@@ -539,18 +547,18 @@ def fit_lines(
             soft_left -= tokens * line.is_soft
         elif left < 4:  # no further line is so short
             break
-    while chosen and count(block := render(chosen)) > cap:
+    while chosen and price.count(block := render(chosen)) > cap:
         chosen.pop()
     return (chosen, block) if chosen else ([], "")
 
 
-def list_block(name: str, preface: str, texts: Iterable[str], cap: int, count: Count) -> str:
+def list_block(name: str, preface: str, texts: Iterable[str], cap: int, price: Price) -> str:
     """Return as many texts as fit into `cap` tokens as a fenced list, the most important first; "" where none does."""
 
     def render(chosen: Sequence[Line]) -> str:
         return fence(name, "\n".join([preface, *(line.text for line in chosen)]))
 
-    return fit_lines((Line(f"- {text}") for text in texts), cap, count, render)[1]
+    return fit_lines([Line(f"- {text}") for text in texts], cap, price, render)[1]
 
 
 INSTRUCTIONS_PREFACE = (
@@ -559,12 +567,12 @@ INSTRUCTIONS_PREFACE = (
 )
 
 
-def instructions_block(files: Sequence[Instructions], cap: int, count: Count) -> str:
+def instructions_block(files: Sequence[Instructions], cap: int, price: Price) -> str:
     """Return what fits of some instruction files into `cap` tokens, as whole Markdown sections; "" where nothing does.
     A section that is larger than the cap goes by its paragraphs. The file that came last is filled first."""
     if not files or cap <= 0:
         return ""
-    lines = list[Line]()
+    lines, count = list[Line](), price.count
     for number, file in enumerate(files):
         for section in _markdown_sections(file.text):
             parts = [section] if count(section) <= cap else re.split(r"\n[^\S\n]*\n", section)
@@ -584,7 +592,7 @@ def instructions_block(files: Sequence[Instructions], cap: int, count: Count) ->
 
     if count(whole := render(lines)) <= cap:
         return whole
-    return fit_lines(sorted(lines, key=lambda line: -line.at), cap, count, render, gap=2)[1]
+    return fit_lines(sorted(lines, key=lambda line: -line.at), cap, price, render, gap=2)[1]
 
 
 def _markdown_sections(text: str) -> Iterator[str]:
@@ -604,7 +612,7 @@ def _markdown_sections(text: str) -> Iterator[str]:
 PLAN_PREFACE = "The newest plan, word for word: [x] is done, [>] in progress, [ ] still to do, [-] given up."
 
 
-def plan_block(plan: PlanItems, cap: int, count: Count) -> str:
+def plan_block(plan: PlanItems, cap: int, price: Price) -> str:
     """Return the plan in at most `cap` tokens; "" where none of its items fits. Items that are still open stay longest;
     then finished ones, the newest first."""
     lines = [Line(item.line, at=at) for at, item in enumerate(plan.items)]
@@ -612,16 +620,15 @@ def plan_block(plan: PlanItems, cap: int, count: Count) -> str:
     def render(chosen: Sequence[Line]) -> str:
         texts = [PLAN_PREFACE, *(line.text for line in sorted(chosen, key=lambda line: line.at))]
         if others := len(lines) - len(chosen):
-            missing = sum(count(line.text) for line in lines) - sum(count(line.text) for line in chosen)
+            missing = price.texts([line.text for line in lines]) - price.texts([line.text for line in chosen])
             counted = f"{others} more item{'s' * (others > 1)}, {missing} tokens"
             texts.append(f"[not shown for want of room: {counted} (/context expand {plan.message})]")
         return fence("current_plan", "\n".join(texts), message=plan.message)
 
-    if count(whole := render(lines)) <= cap:
+    if price.count(whole := render(lines)) <= cap:
         return whole
-    is_open = [item.is_open for item in plan.items]
-    ranked = sorted(lines, key=lambda line: (0, line.at) if is_open[line.at] else (1, -line.at))
-    return fit_lines(ranked, cap, count, render)[1]
+    ranked = sorted(lines, key=lambda line: (0, line.at) if plan.items[line.at].is_open else (1, -line.at))
+    return fit_lines(ranked, cap, price, render)[1]
 
 
 NOTES_PREFACE = "What you kept of tasks that you called done, newest first: your own notes, not the user's words."
@@ -631,7 +638,7 @@ LEDGER_PREFACE = "From the calls and results that were left out, latest first:"
 _RAN, _BROKEN, _DECIDED = "ran", "not fixed:", "decided:"  # sections of a line for each entry
 
 
-def ledger_block(ledger: Ledger, stop: int, known: Sequence[str], cap: int, count: Count) -> str:
+def ledger_block(ledger: Ledger, stop: int, known: Sequence[str], cap: int, price: Price) -> str:
     """Return what is known of the messages before `stop` in at most `cap` tokens; "" where nothing is worth it. `known`
     is what the header says already: names that were only looked at are not told twice."""
     # all that could be told with its weight, each kind latest first; the eighth of a kind weighs half
@@ -673,7 +680,7 @@ def ledger_block(ledger: Ledger, stop: int, known: Sequence[str], cap: int, coun
             texts.append(f"{head} {between.join(values)}")
         return fence("ledger", "\n".join(texts))
 
-    return fit_lines((line for _, line in weighed), cap, count, render, gap=2)[1]
+    return fit_lines([line for _, line in weighed], cap, price, render, gap=2)[1]
 
 
 RULES_PREFACE = (
@@ -684,7 +691,7 @@ SHORT_RULES_PREFACE = "The user's standing rules:"  # where the other one would 
 
 
 def rule_block(
-    texts: Sequence[Pin], rules: StandingRules, unshown: Sequence[int], cap: int, price: Price
+    texts: Sequence[Pin], rules: Sequence[StandingRule], unshown: Sequence[int], cap: int, price: Price
 ) -> tuple[TailItem | None, int]:
     """Return pinned texts and standing rules, word for word, in one message of at most `cap` tokens, and how many are
     not in it; None where there is nothing to say, or no room at all. Pinned texts stay longest, the newest first; then
@@ -693,11 +700,11 @@ def rule_block(
     lines = [Line(f"- pinned: {pin.text}") for pin in reversed(texts)]
     lines += [
         Line(f'- message {rule.message}: "{rule.quote}"', at=rule.message, is_soft=rule.strength == "prefer")
-        for rule in sorted(rules.newest, key=lambda rule: rule.strength == "prefer")
+        for rule in sorted(rules[:400], key=lambda rule: rule.strength == "prefer")  # more never fit
     ]
     if not lines and not unshown:
         return None, 0
-    held, cap = len(texts) + rules.held, min(cap, 2_000) - MESSAGE_TOKENS
+    held, cap = len(texts) + len(rules), min(cap, 2_000) - MESSAGE_TOKENS
 
     first, last = min(unshown, default=0), max(unshown, default=0)
     expand = f"/context expand {first}" + (f"-{last}" if last > first else "")
@@ -708,8 +715,9 @@ def rule_block(
         left_out = []
         if counted and (missing := held - len(chosen)):
             shown = {line.at for line in chosen}
-            last = max((rule.message for rule in rules.newest if rule.message not in shown), default=None)
-            where = "" if last is None else f" of messages {rules.first}-{last} (/context expand {rules.first}-{last})"
+            last = next((rule.message for rule in rules if rule.message not in shown), None)
+            span = "" if last is None else f"{rules[-1].message}-{last}"
+            where = f" of messages {span} (/context expand {span})" if span else ""
             left_out.append(f"{missing} older rule{'s' * (missing > 1)}{where}")
         if unshown:
             named = ", ".join(map(str, unshown[:4])) + (", …" if len(unshown) > 4 else "")
@@ -722,7 +730,7 @@ def rule_block(
 
     for preface in (RULES_PREFACE, SHORT_RULES_PREFACE):
         frame = render((), preface, counted=False)
-        chosen, said = fit_lines(lines, cap, price.count, partial(render, preface=preface), frame=frame)
+        chosen, said = fit_lines(lines, cap, price, partial(render, preface=preface), frame=frame)
         if chosen:
             return added(said, price), held - len(chosen)
 
@@ -742,7 +750,7 @@ def memory_block(texts: Sequence[str], room: Room, price: Price) -> TailItem | N
     """Return as many memories as fit into their share of the room, best first, as one message; None where none does."""
     cap = min(1_000, room.pin_cap) - MESSAGE_TOKENS
     flat = (" ".join(text.split()) for text in texts)
-    said = list_block("memories", MEMORIES_PREFACE, flat, cap, price.count)
+    said = list_block("memories", MEMORIES_PREFACE, flat, cap, price)
     return added(said, price) if said else None
 
 
@@ -776,7 +784,6 @@ class Staying(NamedTuple):
     items: tuple[TailItem, ...]
     left_out: tuple[int, ...]
     said: frozenset[str]
-    candidates: Candidates  # the entries that it was chosen from
     aside: int  # tokens of these rows, and of such rows of the tail
 
 
@@ -787,11 +794,12 @@ def choose_staying(sources: Sources, stop: int, room: Room) -> Staying:
     """Return as many critical messages and system rows from before entry `stop` as the room holds beside the tail's.
     What is pinned by a call goes first, then critical messages, then system rows; of each the newest. They stay whole,
     but for one that is alone more than all of them may take: that is shown as the tail would show a message."""
-    log, price, candidates = sources.log, sources.price, sources.log.candidates(stop)
+    log, price = sources.log, sources.price
     beside = sum(cost for cost in map(log.cost, log.staying(stop, len(log))) if cost <= room.staying_cap)
     items, left_out, said, left = list[TailItem](), list[int](), set[str](), room.staying_cap - beside
     bounds = log.bounds() if log.bound_thinking == "left_out" else Bounds()  # a group may be the last with results
-    for start in dict.fromkeys(candidates.state):
+    state = {places[at - 1] for places in log.states.values() if (at := bisect_left(places, stop))}
+    for start in dict.fromkeys(log.group_start(index) for index in sorted(state, reverse=True)):
         group, tail = log.between(start, log.group_stop(start)), Tail(start, room, price, bounds)
         tail.take(group, closed=True, thinking_from=log.thinking_from(len(log)))
         if tail.tokens > left:
@@ -805,7 +813,9 @@ def choose_staying(sources: Sources, stop: int, room: Room) -> Staying:
         else:
             left_out.append(start)
     held = {item.seq for item in items}
-    for index in dict.fromkeys((*candidates.critical, *candidates.system)):
+    pinned = [index for index in log.pinned.indexes[::-1] if index < stop]
+    marked = (index for rows in (log.criticals, log.systems) for index in rows[: bisect_left(rows, stop)][::-1])
+    for index in dict.fromkeys((*pinned, *marked)):
         if index in held:
             continue
         if len(left_out) >= 32 and log.cost(index) > left:
@@ -826,7 +836,7 @@ def choose_staying(sources: Sources, stop: int, room: Room) -> Staying:
         items.append(pin)
         left -= pin.tokens
     aside = beside + sum(item.tokens for item in items)
-    return Staying(tuple(items), tuple(left_out), frozenset(said), candidates, aside)
+    return Staying(tuple(items), tuple(left_out), frozenset(said), aside)
 
 
 def _states_alone(reads: Sequence[PlacedMessage]) -> list[PlacedMessage]:

@@ -22,6 +22,7 @@ from summarizing_context.views.header import Sources, choose_staying, memories_i
 from summarizing_context.views.shrinking import water_level
 from summarizing_context.views.view import (
     BARE,
+    MESSAGE_SHARE,
     TIGHT,
     WHOLE_GROUPS,
     ActivationRequest,
@@ -106,11 +107,10 @@ class NextView:
         self.reason = "explicit" if self.task_ended is not None else self.reason
         self._plans: dict[tuple[Cut, int, int, bool], Plan] = {}
 
-        # what a decision says beside its plan: an activation was tried, with or without success; this plan is too
-        # large now, and small enough once a model has summarized it; changed pins were looked at
+        # what a decision says beside its plan: an activation was tried, with or without success; this plan waits for
+        # a model's summaries, up to the next message; changed pins were looked at
         self.is_attempt = False
         self.to_summarize: Plan | None = None
-        self.waits = False  # for that, up to the next message
         self.pins_seen = False
         self.takes_end = False  # the plan is for the end of a piece of work
 
@@ -139,7 +139,7 @@ class NextView:
         if (most := settings.max_messages) is not None:
             head = max(self.log.leading_count, bool(state.system)) + len(state.head)
             self.has_too_many = len(tail.items) > max(most - head, most // 2, self.keep_recent or 1)
-            self.fewest_messages = max(int(most * room.shares.low_water / room.shares.high_water), self.keep_recent, 1)
+            self.fewest_messages = max(int(most * settings.low_water / settings.high_water), self.keep_recent, 1)
 
     @cached_property
     def low_water(self) -> list[Cut]:
@@ -242,13 +242,13 @@ class NextView:
             sources.summaries.begin()
         if self.request is not None and self.request.keep_from is not None:
             state = msgspec.structs.replace(state, keep_from=self.request.keep_from)
-        room = Room(self.room.tokens, self.room.shares, squeeze, gives_way=gives_way)
+        room = Room(self.room.tokens, sources.settings, squeeze, gives_way=gives_way)
         staying = None
         if not room.is_bare:
-            staying = choose_staying(sources, cut.stop, Room(room.tokens, room.shares, gives_way=gives_way))
+            staying = choose_staying(sources, cut.stop, Room(room.tokens, sources.settings, gives_way=gives_way))
             room = room.setting_aside(staying.aside)
         if since != WHOLE_GROUPS:  # each of few messages
-            room = replace(room, cap=int(room.shares.message_share * room.shared))
+            room = replace(room, cap=int(MESSAGE_SHARE * room.shared))
         while True:
             tail = tail_at(log, sources.price, cut.stop, room, since)
             made, pins = ActivationState(focus=state.focus), tuple[TailItem, ...]()
@@ -308,21 +308,12 @@ def plan_activation(now: NextView) -> Plan | None:
             lambda plan: differs(plan) and (notes(plan.state.nodes) or plan.tokens < tokens),
         )
     elif is_due and now.request is not None:
-        # The first plan that differs and is not larger; else the present cut again. A plan that is refused for its size
-        # may be smaller once a model has summarized what it covers.
+        # the first plan that differs and is not larger; else the present cut again
         def serves(plan: Plan) -> bool:
             return plan.tokens <= tokens and differs(plan)
 
-        cuts = now.wanted()
-        plan = first(cuts, serves)
-        if plan is None and cuts and now.request.keep_messages is not None:
-            refused = now.plan(cuts[0])
-            made_up = [node for node in refused.state.nodes if stand_ins([node])]
-            spared = [node.tokens - int(0.4 * (log.tokens[node.stop] - log.tokens[node.start])) for node in made_up]
-            least = refused.tokens - sum(max(0, spare) for spare in spared)  # about what it takes then
-            now.to_summarize = refused if least < min(tokens, refused.tokens) else None
-        if plan is None:
-            plan = first(now.covered(), serves if now.request.keep_from is not None else differs)
+        plan = first(now.wanted(), serves)
+        plan = plan or first(now.covered(), serves if now.request.keep_from is not None else differs)
     elif is_due and now.has_too_many and not now.is_high:
         # where a model summarizes ahead, at an end of what it was asked for
         plan = first([*now.ahead, *now.leaving(now.fewest_messages)], lambda _: True)
@@ -339,7 +330,7 @@ def plan_activation(now: NextView) -> Plan | None:
                     break
         if plan is not None and now.reason is None and now.lacks_summaries(plan):
             # there is room above the high water to wait in for what a model has not summarized
-            now.to_summarize, now.waits, plan = plan, True, None
+            now.to_summarize, plan = plan, None
     elif now.is_natural_end and not is_needed:
         # At the end of a piece of work, ahead of the high water, where that is expected to cost little more than there.
         # It reads the new view uncached, which is lost in part as it comes sooner, and whole where the session ends
@@ -407,7 +398,7 @@ def _reshaped(now: NextView) -> Plan | None:
     made, pins = state, tuple[TailItem, ...]()
     if view.pins_changed and len(log) > log.leading_count:  # pins as they would be chosen now
         now.pins_seen = True
-        staying = choose_staying(sources, state.stop, Room(tail.room.tokens, tail.room.shares))
+        staying = choose_staying(sources, state.stop, Room(tail.room.tokens, sources.settings))
         other, chosen = write_head(sources, state, state.cut, tail, staying, memories=now.memories, keeps_header=True)
         if other != state and now.tokens + other.pin_tokens - state.pin_tokens <= now.room.tokens:
             made, pins = other, chosen  # else the next activation will see to it

@@ -9,7 +9,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import Any, NamedTuple
+from typing import Any
 
 from summarizing_context.messages.fences import within_fence
 from summarizing_context.messages.reading import (
@@ -37,7 +37,7 @@ from summarizing_context.messages.reading import (
     without_wire_content,
 )
 from summarizing_context.messages.rendering import LEAST_CUT, LEAST_KEPT, SHORT_MARK_TOKENS, Count, cut_middle
-from summarizing_context.messages.tokens import MESSAGE_TOKENS
+from summarizing_context.messages.tokens import MESSAGE_TOKENS, Price
 
 LONGEST_TOKEN = 64  # characters; texts of which each token were longer are taken for too long
 _JOINED = frozenset({"text", "media", "opaque"})  # kinds of parts that may become one
@@ -53,18 +53,6 @@ def water_level(sizes: Sequence[float], share: float) -> float:
             return left / (len(sizes) - done)
         left -= size
     return max(sizes, default=0.0)
-
-
-class Price(NamedTuple):
-    """How tokens are counted in this session."""
-
-    count: Count
-    image_tokens: int
-
-    def message(self, message: Message) -> int:
-        """Cost of a message: 4 + its texts + its images."""
-        reading = read_content(message)
-        return MESSAGE_TOKENS + sum(map(self.count, reading.texts + reading.unread)) + self.image_tokens * reading.media
 
 
 Shrunk = tuple[Message, int]  # a message as shown, and what it costs
@@ -115,14 +103,14 @@ class _Cutting:
         self.parts = [part for part in read if part.kind != "thinking"]
         self.keeps_thinking = any(part.kind == "thinking" for part in whole)
         extras = [text for part in reading.parts if part.kind == "extra" for text in part.sent]
-        self.extras = sum(map(price.count, extras))
+        self.extras = price.texts(extras)
 
         # What cannot be cut: names of calls, what travels whole, and the frame. What blocks within a result
         # have of that goes with the first cut, for then it is one text.
         fixed = [text for part in whole for text in part.sent]
         for part in self.parts:
             fixed += (part.name,) * (part.kind in ("call", "result"))
-        named = sum(map(price.count, fixed))
+        named = price.texts(fixed)
         emptied, travels = message, {part.block for part in whole}
         if blocks := blocks_of(message):
             if not is_result(message):
@@ -134,11 +122,11 @@ class _Cutting:
             elif -1 not in travels:
                 emptied = {**message, content_key(message): []}
         frame = read_content(emptied).frame
-        self.frames = named + sum(map(price.count, frame))
+        self.frames = named + price.texts(frame)
         self.images = price.image_tokens * sum(len(part.media) for part in self.parts)
 
         # Tokens of each part, about: by its characters.
-        words = max(1, tokens - MESSAGE_TOKENS - named - sum(map(price.count, reading.frame)) - self.images)
+        words = max(1, tokens - MESSAGE_TOKENS - named - price.texts(reading.frame) - self.images)
         lengths = {id(part): sum(map(len, part.sent)) for part in read}
         scale = words / max(1, sum(lengths.values()))
         self.sizes = [scale * lengths[id(part)] for part in self.parts]

@@ -37,12 +37,16 @@ from summarizing_context.messages.reading import (
     without_metadata,
     without_thinking,
 )
+from summarizing_context.messages.tokens import Price
+from summarizing_context.settings import Settings
 from summarizing_context.stores.base import NewActivation
-from summarizing_context.views.shrinking import LONGEST_TOKEN, Price, shrink_message, shrink_note
+from summarizing_context.views.shrinking import LONGEST_TOKEN, shrink_message, shrink_note
 from summarizing_context.worker.native_blocks import NativeBlock
 from summarizing_context.worker.summary_cache import HEADER_TARGET, Focus
 
 WHOLE_GROUPS = -1  # of `Tail.since`
+
+MESSAGE_SHARE = 0.25  # of the room, that a long message of the tail may take
 
 AMPLE_SHARE = 0.75  # of the room, that a message with its thinking may take
 
@@ -53,21 +57,6 @@ ENDS_FROM = 48_000  # tokens of a room in which activations come at natural ends
 BARE = 8  # squeezes with which a view is nothing but the newest message, in half of the room
 
 
-class Shares(NamedTuple):
-    """Shares of room; the meaning of each is in the table of settings."""
-
-    high_water: float = 0.92
-    low_water: float = 0.08
-    natural_ends: bool | None = None
-    min_free: float = 0.12
-    header_target: float = HEADER_TARGET
-    header_share: float = 0.50
-    message_share: float = 0.25
-    group_share: float = 0.40
-    pin_share: float = 0.10
-    keep_share: float = 0.20
-
-
 @dataclass
 class Room:
     """Tokens to share out; not changed once it is made. Each step of `squeeze` halves what pins, single messages and
@@ -75,7 +64,7 @@ class Room:
     Messages that must stay are paid first, as the leading system rows are: shares are of what is left then."""
 
     tokens: int
-    shares: Shares
+    settings: Settings
     squeeze: int = 0
     staying: int = 0  # tokens of messages that must stay
     spare: float = 0.0  # tokens that nothing else takes
@@ -83,17 +72,17 @@ class Room:
     gives_way: bool = False  # the header, to the messages behind it
 
     def __post_init__(self) -> None:
-        tokens, shares, squeezed = self.tokens, self.shares, 1 << self.squeeze
+        tokens, settings, squeezed = self.tokens, self.settings, 1 << self.squeeze
         self.is_bare = self.squeeze >= BARE  # there is no room for anything but the newest message
         self.shared = shared = tokens - self.staying  # what is shared out
 
         # an activation is asked for by a view above `high`, or by an end of work where the room is large; it leaves
         # about `low` of the raw tail, frees `min_free` at least, and shows the newest group whole if that takes no more
         # than its share
-        self.high = self.staying + shares.high_water * shared
-        self.takes_ends = tokens >= ENDS_FROM if shares.natural_ends is None else shares.natural_ends
-        self.low = shares.low_water * shared
-        self.min_free = shares.min_free * tokens
+        self.high = self.staying + settings.high_water * shared
+        self.takes_ends = tokens >= ENDS_FROM if settings.natural_ends is None else settings.natural_ends
+        self.low = settings.low_water * shared
+        self.min_free = 0.12 * tokens
         self.newest_share = 0.0 if self.squeeze else 0.4 * shared
 
         # messages that must stay may take all but the floor: with that an activation can free what it has to
@@ -104,15 +93,15 @@ class Room:
             min(share * shared, self.spare)
             if self.gives_way
             else max(share * shared / squeezed, min(share * shared, self.spare))
-            for share in (shares.header_target, shares.header_share)
+            for share in (HEADER_TARGET, 0.50)
         )
 
         # what a shrunk message keeps at least; what a pin, important groups, a message and a group of the tail may take
         self.least_cap = 64 >> self.squeeze
-        self.pin_cap = max(self.least_cap, int(shares.pin_share * shared / squeezed))
-        self.keep_cap = int(shares.keep_share * shared / squeezed)
-        self.message_share = shares.message_share * shared / squeezed
-        self.group_share = shares.group_share * shared / squeezed
+        self.pin_cap = max(self.least_cap, int(0.10 * shared / squeezed))
+        self.keep_cap = int(0.20 * shared / squeezed)
+        self.message_share = MESSAGE_SHARE * shared / squeezed
+        self.group_share = 0.40 * shared / squeezed
 
     def setting_aside(self, staying: int) -> Room:
         """Return the room in which messages that must stay cost so many tokens."""
@@ -186,7 +175,7 @@ class Tail:
     is_stale: bool = False  # it shows a call that waited, and is given up by now
     tokens: int = 0
     items: list[TailItem] = field(default_factory=list)
-    bound: list[int] = field(default_factory=list)  # items with thinking or a chain
+    bound: list[int] = field(default_factory=list)  # items that came with thinking or a chain
     ephemeral_count: int = 0  # ephemeral messages of the log that were shown or passed by
 
     def __post_init__(self) -> None:
@@ -241,9 +230,10 @@ class Tail:
         return next((stop for stop in stops if ends is None or stop in ends), None)
 
     def _show(self, piece: Piece, cost: int, stays: bool) -> None:
-        message, repairs = _unbound(piece.seq, piece.message, self.bounds)
-        if repairs:
+        if is_bound(piece.message):
+            message, repairs = _unbound(piece.seq, piece.message, self.bounds)
             piece = Piece(piece.seq, message, (*piece.repairs, *repairs))
+            self.bound.append(len(self.items))
         # a note costs about what its message does; one for which there is no room in any case is not counted
         is_note, most = not NOTES.isdisjoint(piece.repairs), self.room.tokens
         is_huge = is_note and cost > most and len(piece.message["content"]) > LONGEST_TOKEN * most
@@ -264,14 +254,14 @@ class Tail:
         reading = read_content(piece.message)
         first = max(self.bounds.settled, 0 if self.room.squeeze <= TIGHT else self._thinking_from)
         thinks = self._thinking_from != inf and piece.seq >= first and needs_thinking(piece.message)
-        whole = sum(self.price.count(text) for part in reading.parts if part.whole for text in part.sent)
-        thought = [text for part in reading.parts if thinks and part.kind == "thinking" for text in part.sent]
-        thoughts = sum(map(self.price.count, thought))
+        parts, texts = reading.parts, self.price.texts
+        whole = texts([text for part in parts if part.whole for text in part.sent])
+        thoughts = texts([text for part in parts if thinks and part.kind == "thinking" for text in part.sent])
         if thinks := thinks and whole + thoughts + min(cost - whole - thoughts, cap) <= AMPLE_SHARE * self.room.shared:
             whole += thoughts
         is_newest = piece.seq >= self._thinking_from
-        if self.room.squeeze and whole > cap and not is_newest and not any(part.half for part in reading.parts):
-            if any(part.texts and not part.whole for part in reading.parts):
+        if self.room.squeeze and whole > cap and not is_newest and not any(part.half for part in parts):
+            if any(part.texts and not part.whole for part in parts):
                 piece = told_of(piece.seq, reading)
             else:
                 silent = {"role": reading.role, "content": [{"type": "text", "text": "…"}]}
@@ -288,8 +278,6 @@ class Tail:
 
     def _append(self, piece: Piece, cost: int, cap: int, *, thinking: bool = False) -> int:
         item = shown_within(piece, cost, cap, self.price, mute=self.room.is_bare, thinking=thinking)
-        if is_bound(item.message):
-            self.bound.append(len(self.items))
         self.items.append(item)
         self.tokens += item.tokens
         return item.tokens
@@ -298,11 +286,9 @@ class Tail:
 def _unbound(seq: int, message: Message, bounds: Bounds) -> tuple[Message, tuple[Repair, ...]]:
     """The message of log entry `seq` without what a rewritten beginning has made void, and what that took."""
     repairs: tuple[Repair, ...] = ()
-    if seq >= bounds.rewritten or not is_bound(message):
-        return message, repairs
-    if seq < bounds.settled and has_signed_thinking(message):
+    if seq < min(bounds.settled, bounds.rewritten) and has_signed_thinking(message):
         message, repairs = without_thinking(message), ("thinking_dropped",)
-    if CHAIN in metadata_of(message):
+    if seq < bounds.rewritten and CHAIN in metadata_of(message):
         message, repairs = without_metadata(message, CHAIN), (*repairs, "chain_dropped")
     return message, repairs
 
@@ -548,18 +534,15 @@ def encode_state(state: ActivationState) -> bytes:
 
 
 def decode_state(data: bytes) -> ActivationState:
-    """The state that `encode_state` wrote. Raises `msgspec.DecodeError` or `ValueError` for anything else."""
-    try:
-        return msgspec.convert(decode_message(data), ActivationState)
-    except StoreCorruptError as error:
-        raise ValueError(str(error)) from None
+    """The state that `encode_state` wrote. Raises `StoreCorruptError` or `msgspec.ValidationError` for another."""
+    return msgspec.convert(decode_message(data), ActivationState)
 
 
 def usable_state(log: MessageLog, data: bytes) -> ActivationState | None:
     """Return a stored state; None if it cannot be read, or if the log is cut otherwise than when the state was made."""
     try:
         state = decode_state(data)
-    except (msgspec.MsgspecError, ValueError) as error:
+    except (msgspec.ValidationError, StoreCorruptError) as error:
         logger.warning("an activation state is not readable; it is made again", extra={"cause": type(error).__name__})
         return None
     ends = [0, *(segment.stop for segment in log.segments[: state.leaves])]
@@ -573,7 +556,7 @@ def closings_of(states: Iterable[bytes]) -> set[int]:
     """Return where views have ended segments that were open, by their stored states."""
     found: set[int] = set()
     for data in states:
-        with suppress(msgspec.MsgspecError, ValueError):  # it is told where the state itself is taken up
+        with suppress(msgspec.ValidationError, StoreCorruptError):  # it is told where the state itself is taken up
             found.update(decode_state(data).closings)
     return found
 

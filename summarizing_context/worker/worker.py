@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from functools import partial
@@ -55,7 +56,9 @@ class Worker:
         self._schedules = [self.retries, *(one.retries for one in (rules, native) if one is not None)]
         settings = self.settings
         # redacts before it is cut
-        self._sources = Sources(self.recipe.redact, thinking=self.log.thinking, yield_now=self.background.yield_now)
+        self._sources = Sources(
+            self.recipe.redact, thinking=self.settings.summarize_thinking, yield_now=self.background.yield_now
+        )
         self._concurrency = max(settings.concurrency, _ASKED_AT_ONCE * (settings.workers != "own"))
         part = inf if settings.max_messages is None else int(settings.start_at * settings.max_messages)
         self._start_messages = settings.summarize_threshold or part  # in the log, from which on it works in any case
@@ -390,8 +393,9 @@ class Worker:
         words of a human before it."""
         if node.width != 1 or self.recipe.maker != "model":
             return []
-        before = self.log.candidates(self.log.segments[node.start].start)
-        return list(dict.fromkeys([*before.first, *before.humans[:1]]))
+        start, humans = self.log.segments[node.start].start, self.log.humans
+        newest = bisect_left(humans, start)
+        return list(dict.fromkeys([*self.log.opening(start), *humans[max(0, newest - 1) : newest]]))
 
     def _purpose(self, node: Node) -> tuple[Literal["segment", "rollup"], int]:
         """Return what a node is asked for as, and the tokens that it may take in the room that views have now."""
