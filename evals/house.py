@@ -16,11 +16,12 @@ from __future__ import annotations
 import asyncio
 import re
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Coroutine
-from contextvars import ContextVar, copy_context
+from contextvars import ContextVar
 from pathlib import Path
 from statistics import median_high
+from traceback import walk_stack
 from types import FrameType
 from typing import Any
 from unittest.mock import patch
@@ -38,13 +39,12 @@ from summarizing_context.concurrency import WorkerThread
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "summarizing_context"
 
-BUDGETS = {  # lines; a room of today stands in the row of the room that it becomes
-    "errors": 220, "concurrency": 120, "settings": 400, "messages": 1_900, "facts": 850, "stores": 1_900, "log": 1_500,
-    "summarizers": 2_500, "worker": 900, "views": 2_300, "session": 1_000, "retrieval": 1_500, "context": 450,
-    "commands": 350, "assembly": 250, "transcripts": 1_600, "adapters": 2_500, "cli": 1_800, "evaluation": 3_200,
-    "contrib": 4_000, "others": 0,
+BUDGETS = {  # lines
+    "errors": 220, "concurrency": 120, "settings": 400, "messages": 1_900, "extraction": 850, "stores": 1_900,
+    "log": 1_500, "summarizers": 2_500, "worker": 900, "views": 2_300, "sessions": 1_000, "retrieval": 1_500,
+    "context": 450, "commands": 350, "assembly": 250, "transcripts": 1_600, "adapters": 2_500, "cli": 1_800,
+    "evaluation": 3_200, "contrib": 4_000, "others": 0,
 }  # fmt: skip
-BECOMES = {"extraction": "facts", "sessions": "session"}
 TOTALS = {"summarizing_context": 30_000, "tests": 24_000, "evals": 3_000}
 
 COSTS = {  # what a maintainer carries besides lines, and how it is written
@@ -66,11 +66,10 @@ def sources(folder: str) -> dict[Path, str]:
 
 
 def rooms(package: dict[Path, str]) -> Table:
-    """Return a table of the lines of each room, by the name that the room has in the design, and of each total."""
+    """Return a table of the lines of each room, and of each total."""
     lines: Counter[str] = Counter()
     for path, text in package.items():
         room = path.with_suffix("").parts[0]
-        room = BECOMES.get(room, room)
         lines[room if room in BUDGETS else "others"] += len(text.splitlines())
     lines.update({name: sum(len(text.splitlines()) for text in sources(name).values()) for name in TOTALS})
     shown = table("The house", "room", "#lines", "#budget", "#over", wide="room")
@@ -86,28 +85,16 @@ async def followed(call: Coroutine[Any, Any, Any]) -> tuple[int, int, int]:
     entered: list[tuple[str, str]] = []  # the file of each function, and of that which called it
 
     def note(frame: FrameType, event: str, argument: object) -> None:
-        file, caller = frame.f_code.co_filename, frame.f_back
-        if event != "call" or not file.startswith(str(PACKAGE)):
-            return
-        if not _is_foreground.get() and asyncio.current_task() is not None:  # a callback belongs to no task
-            return
-        while caller is not None and not caller.f_code.co_filename.startswith(str(PACKAGE)):
-            caller = caller.f_back
-        entered.append((file, file if caller is None else caller.f_code.co_filename))
+        is_ours = _is_foreground.get() or asyncio.current_task() is None  # a callback belongs to no task
+        if event == "call" and is_ours and frame.f_code.co_filename.startswith(str(PACKAGE)):
+            files = (each.f_code.co_filename for each, _ in walk_stack(frame.f_back))
+            file = frame.f_code.co_filename
+            entered.append((file, next((each for each in files if each.startswith(str(PACKAGE))), file)))
 
     async def run(thread: WorkerThread, work: Callable[[], Any]) -> Any:
-        context = copy_context()
+        return work()  # in this thread, whose calls are noted
 
-        def noted() -> Any:
-            sys.setprofile(note if context.get(_is_foreground) else None)
-            try:
-                return context.run(work)
-            finally:
-                sys.setprofile(None)
-
-        return await run_unseen(thread, noted)
-
-    run_unseen, token = WorkerThread.run, _is_foreground.set(True)
+    token = _is_foreground.set(True)
     sys.setprofile(note)
     try:
         with patch.object(WorkerThread, "run", run):
@@ -120,27 +107,27 @@ async def followed(call: Coroutine[Any, Any, Any]) -> tuple[int, int, int]:
 
 async def travel() -> Table:
     """Return a table of three calls in a session that has activated before: medians, and the largest behind."""
-    trips: dict[str, list[tuple[int, int, int]]]
-    trips = {name: [] for name in ("add_message", "view that adds two", "view that activates")}
+    trips = defaultdict[str, list[tuple[int, int, int]]](list)
     added = 0
     settings = Settings(max_tokens=BUDGET, token_counter="estimate", idle_after="never")
     async with open_context(settings, summarizer=ByFakeModel(FakeModel(0.0))) as context:
         for message in steps(TURNS):
             is_warm = context.statistics().activations >= WARM
-            call = context.get_messages_for_request() if message is None else context.add_message(message)
-            trip, way = await followed(call), "add_message"
             if message is None:
-                activated = context.last_view is not None and context.last_view.activation is not None
-                way = "view that activates" if activated else "view that adds two" if added == 2 else ""
-            if is_warm and way:
-                trips[way].append(trip)
+                trip = await followed(context.get_messages_for_request())
+                is_activated = context.last_view is not None and context.last_view.activation is not None
+                way = "view that activates" if is_activated else f"view that adds {added}"
+            else:
+                trip, way = await followed(context.add_message(message)), "add_message"
             added = 0 if message is None else added + 1
+            if is_warm:
+                trips[way].append(trip)
             await context.wait_idle()
             await asyncio.sleep(0)  # a view wakes the worker in the next turn of the event loop
     shown = table("Median (largest)", "way", "#times", "#files", "#changes of file", "#calls", wide="way")
-    for way, taken in trips.items():
-        figures = zip(*taken, strict=True)
-        shown.add_row(way, f"{len(taken):,}", *(f"{median_high(one):,} ({max(one):,})" for one in map(list, figures)))
+    for way in ("add_message", "view that adds 2", "view that activates"):
+        figures = (f"{median_high(one):,} ({max(one):,})" for one in zip(*trips[way], strict=True))
+        shown.add_row(way, f"{len(trips[way]):,}", *figures)
     return shown
 
 
@@ -148,10 +135,9 @@ def main() -> None:
     """Count and show."""
     console, package = Console(), sources("summarizing_context")
     console.print(rooms(package))
-    figures = [f"modules {len(package):,}"]
-    for name, how in COSTS.items():
-        figures.append(f"{name} {sum(len(re.findall(how, text, re.MULTILINE)) for text in package.values()):,}")
-    console.print(", ".join(figures))
+    text = "\n".join(package.values())
+    costs = (f"{name} {len(re.findall(how, text, re.MULTILINE)):,}" for name, how in COSTS.items())
+    console.print(f"modules {len(package):,}", *costs, sep=", ")
     console.print(asyncio.run(travel()))
 
 
