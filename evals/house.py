@@ -11,8 +11,6 @@ itself, the tasks that it starts, what it has a thread decide, and what the stor
 worker is idle before each call, so the figures are the same in each run.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 import sys

@@ -13,8 +13,6 @@ high water, each message of the assistant preceded by a view. Printed for each b
 `--part 1/6` takes the files whose names have a hash that leaves 1 when it is divided by 6.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 from collections import Counter

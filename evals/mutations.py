@@ -8,8 +8,6 @@
 The exit status is 1 if any is missed.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import shutil

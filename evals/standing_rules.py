@@ -13,8 +13,6 @@ its reply belongs into `replies/`, as `evals.real.exchange` has them. What a rep
 log: call it again until none lacks a reply. Summaries are a fixed text.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json

@@ -1,7 +1,5 @@
 """What is said of a session, from what the provider saw and from what the proxy told of its activations."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any

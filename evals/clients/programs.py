@@ -3,8 +3,6 @@
 Each runs with a home of its own in a temporary folder, without a login, its base URL at whatever is measured.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

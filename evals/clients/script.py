@@ -4,8 +4,6 @@ A session is cut into legs. A leg ends with words, so that the client stops and 
 pauses in its middle, so that the client can be interrupted there. One step gives a piece of the work to an agent.
 """
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Generator, Sequence

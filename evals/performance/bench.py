@@ -7,8 +7,6 @@ environment of its own (made on first use), and their figures stand beside. Comp
 depend on the machine. A missed aim does not change the exit status.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

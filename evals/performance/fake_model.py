@@ -1,7 +1,5 @@
 """A summarizer that is the same for every manager, of known latency or by steps of the agent. It fails on demand."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import re

@@ -8,8 +8,6 @@ a summarizer that picks sentences; then this package makes a view of at most as 
 share of the evidence that both hold is compared, as in `summarizing-context eval run --dataset beam`.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import hashlib

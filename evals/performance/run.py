@@ -9,8 +9,6 @@ whole history and asks for one view, `reopen` opens the session of a live run ag
 file and prints their last views.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import hashlib

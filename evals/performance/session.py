@@ -8,8 +8,6 @@ summaries by a model; views of one session with and without another one being su
     python -m evals.performance.session
 """
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import json

@@ -3,8 +3,6 @@
 Four characters are one token. Standard library only: this file also runs in the environments of the peers.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count

@@ -8,8 +8,6 @@ into `replies/<key>.txt`. Call it again until nothing is missing: summaries are 
 views, then a judge's marks, who sees the answers under shuffled letters.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import shutil

@@ -5,8 +5,6 @@ work, and is not. Adapters are imported only where they run: each framework has 
 `.environments/` with the pinned package.
 """
 
-from __future__ import annotations
-
 import importlib
 import shutil
 import subprocess

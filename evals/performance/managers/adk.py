@@ -1,7 +1,5 @@
 """Google's ADK: EventsCompactionConfig by tokens, as its request processor runs it before each call of the model."""
 
-from __future__ import annotations
-
 from itertools import count
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Microsoft's agent-framework: SummarizationStrategy inside the strategy that holds a token budget."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

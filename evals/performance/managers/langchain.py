@@ -3,8 +3,6 @@
 The messages, the counter of tokens and the chat model are deepagents', too.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from itertools import count

@@ -3,8 +3,6 @@
 The server here answers `responses.compact` as the real one is documented to: the messages of the user, then the item.
 """
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

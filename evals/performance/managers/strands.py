@@ -1,7 +1,5 @@
 """Strands' SummarizingConversationManager, asked before the request by the hook of the agent loop."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from strands import Agent
