@@ -2,9 +2,6 @@
 
     python -m evals.house
 
-The budgets are those of the design (lines of Python a room, give or take a fifth). Numeric constants are names of
-modules and classes that hold a number; caches are decorators and calls of `functools` that remember.
-
 A call passes a file when a function in it is entered. It changes from one file to another when the function and the
 nearest function of the package that has called it stand in different files. Only the foreground counts: the call
 itself, the tasks that it starts, what it has a thread decide, and what the store calls back in the event loop. The
@@ -37,7 +34,7 @@ from summarizing_context.concurrency import WorkerThread
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "summarizing_context"
 
-BUDGETS = {  # lines
+BUDGETS = {  # lines of the design, give or take a fifth
     "errors": 220, "concurrency": 120, "settings": 400, "messages": 1_900, "extraction": 850, "stores": 1_900,
     "log": 1_500, "summarizers": 2_500, "worker": 900, "views": 2_300, "sessions": 1_000, "retrieval": 1_500,
     "context": 450, "commands": 350, "assembly": 250, "transcripts": 1_600, "adapters": 2_500, "cli": 1_800,

@@ -1,16 +1,13 @@
-"""How many of the rules that a session holds are rules, and how many of the real ones it holds.
+"""How many of the rules that a session holds are rules, and how many of the real ones it holds, by labels of people.
 
-People have read logs and labelled them: who typed each message, and which spans of it are standing rules. This command
-runs each log through a session and compares `context.standing_rules()` with the labels. It shares no code with what it
-judges: a rule is right if its quote and a label's quote overlap in the same message.
+It shares no code with what it judges: a rule is right if its quote and a label's overlap in the same message.
 
     python -m evals.standing_rules LABELS TRANSCRIPTS                  the session without a model
     ... --exchange FOLDER                                              with a model, by files
 
 LABELS holds one JSON file a log: `log` (a path under TRANSCRIPTS), `messages` (number: `human`, `mixed`, `injected`)
-and `rules` (`message`, `quote`, `strength`, `ended_by`). With a model, each request for rules is a file of `todo/`, and
-its reply belongs into `replies/`, as `evals.real.exchange` has them. What a reply says enters later requests of its
-log: call it again until none lacks a reply. Summaries are a fixed text.
+and `rules` (`message`, `quote`, `strength`, `ended_by`). Requests for rules and their replies are files as those of
+`evals.real.exchange`; call it again until none lacks a reply. Summaries are a fixed text.
 """
 
 import argparse
@@ -19,6 +16,7 @@ import json
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -87,9 +85,8 @@ def _told(figures: Counter[str], *pairs: str) -> str:
 
 async def main(arguments: argparse.Namespace) -> None:
     """Run each log through a session, and print what the labels say of its rules."""
-    total, default = Counter[str](), Settings()
-    start_at = 0.01 if arguments.exchange else default.start_at
-    settings = Settings(max_tokens=arguments.budget, start_at=start_at)
+    total, settings = Counter[str](), Settings(max_tokens=arguments.budget)
+    settings = replace(settings, start_at=0.01) if arguments.exchange else settings
     for file in sorted(arguments.labels.glob("*.json")):
         labels = json.loads(file.read_text(encoding="utf-8"))
         messages = read_session(arguments.transcripts / labels["log"]).messages

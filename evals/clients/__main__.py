@@ -2,9 +2,9 @@
 
     python -m evals.clients --client claude,codex,opencode --steps 100 --json clients.json
 
-A session has tools, parallel calls, a child agent, an interruption, two resumes, and Claude Code's own compaction. The
-clients come from npm, into `evals/clients/.programs`; `--programs` names another folder of `npm install`. Everything
-stays on the loopback, in a temporary folder. The exit status is 1 where a session does not hold.
+A session has tools, parallel calls, a child agent, an interruption, two resumes, and Claude Code's own compaction.
+The clients come from npm. Everything else stays on the loopback, in a temporary folder. The exit status is 1 where a
+session does not hold.
 
 `--direct` plays the same sessions without the proxy, as clients compact them alone; the costs of both can be compared.
 `--plugins` plays a session with our plug-in instead: it is compacted, goes on, and once more when the service is gone.
@@ -32,7 +32,7 @@ from rich.console import Console
 from rich.table import Table
 
 from evals.clients.judge import Verdict, judge
-from evals.clients.programs import FOLDER, PINS, PROGRAMS, Program, install
+from evals.clients.programs import FOLDER, PROGRAMS, Program
 from evals.clients.script import Plan, write_sources
 from evals.clients.upstream import Provider, provided
 
@@ -122,13 +122,13 @@ async def run_session(client: Program, verdict: Verdict, steps: int, budget: int
         if budget is not None:
             proxy = proxied(client, upstream, budget, client.folder / "proxy.db", "--no-token")
             client.address = await stack.enter_async_context(proxy)
-        await say(client, FIRST, work, verdict, plan.cut_text(cuts[0]))
+        await say(client, FIRST, work, verdict, plan.words(cuts[0]))
         await say(client, "Go on with the next files.", work, verdict, pausing=provider.pausing)
         provider.resumed.set()
-        await say(client, "You were interrupted. Go on.", work, verdict, plan.cut_text(cuts[1]))
+        await say(client, "You were interrupted. Go on.", work, verdict, plan.words(cuts[1]))
         if client.compaction:
             await say(client, client.compaction, work, verdict)
-        await say(client, "Go on to the end.", work, verdict, plan.final)
+        await say(client, "Go on to the end.", work, verdict, plan.words())
         told: dict[str, Any] = {}
         if budget is not None:
             async with httpx2.AsyncClient(trust_env=False, timeout=10) as asking:
@@ -146,10 +146,10 @@ async def run_plugin(client: Program, verdict: Verdict, steps: int, budget: int)
             if client.plugin:
                 port = proxy.rpartition(":")[2]
                 await run(client, [*OURS, "install", client.plugin, "--yes", "--listen", port], work)
-                await say(client, FIRST, work, verdict, plan.final)
+                await say(client, FIRST, work, verdict, plan.words())
                 if client.compaction:
                     await say(client, client.compaction, work, verdict)
-                await say(client, "And now?", work, verdict, plan.final)
+                await say(client, "And now?", work, verdict, plan.words())
                 last = [" ".join(seen.items) for seen in provider.seen if seen.kind == "agent"][-1:]
                 has_view = any(SUMMARIES in items.replace("\\", "") for items in last)
                 verdict.check(has_view, "the last request holds no summaries")
@@ -161,7 +161,7 @@ async def run_plugin(client: Program, verdict: Verdict, steps: int, budget: int)
                 verdict.check(is_continued, f"the session is not continued: {errors[-600:]!r}")
         if client.plugin:
             before = len(provider.seen)
-            await say(client, "Once more.", work, verdict, plan.final)  # without the service
+            await say(client, "Once more.", work, verdict, plan.words())  # without the service
             verdict.check(len(provider.seen) > before, "the client does not go on without the service")
     for seen in provider.seen:
         verdict.note(seen)
@@ -185,13 +185,12 @@ def main() -> int:
     budget = None if options.direct or options.plugins else options.budget
     console, verdicts = Console(stderr=True), list[Verdict]()
     for name in names:
-        try:
-            program = install(name, options.programs)
-        except (OSError, RuntimeError, subprocess.SubprocessError) as error:
-            parser.error(f"{name} cannot be installed: {error}")
-        verdict = Verdict(name, PINS[name][1], budget=budget or 10**9)
+        verdict = Verdict(name, PROGRAMS[name].version, budget=budget or 10**9)
         with tempfile.TemporaryDirectory(prefix=f"{name}-") as folder, console.status(name):
-            client = PROGRAMS[name](program, Path(folder))
+            try:
+                client = PROGRAMS[name](options.programs, Path(folder))
+            except (OSError, subprocess.SubprocessError) as error:
+                parser.error(f"{name} cannot be installed by npm: {error}")
             if options.plugins:
                 asyncio.run(run_plugin(client, verdict, options.steps, options.budget))
             else:
@@ -201,8 +200,8 @@ def main() -> int:
     for figure in [*verdicts[0].asdict()][3:-1]:
         made.add_row(figure.replace("_", " "), *(f"{getattr(one, figure):,.6g}" for one in verdicts))
     console.print(made)
-    for verdict in verdicts:
-        print(*(f"{verdict.client}: {words}\n" for words in verdict.problems), sep="", end="", file=sys.stderr)
+    for words in (f"{one.client}: {words}" for one in verdicts for words in one.problems):
+        print(words, file=sys.stderr)
     if options.json is not None:
         options.json.write_text(json.dumps([verdict.asdict() for verdict in verdicts], indent=2) + "\n")
     return 0 if all(verdict.holds for verdict in verdicts) else 1

@@ -310,7 +310,7 @@ def _pairs(rows: Sequence[Body]) -> None:
     """
     waiting: list[str] = []
     served: dict[str, str] = {}  # calls that the server has not answered
-    programs: set[str] = set()
+    programs: set[Any] = set()  # calls of the server that have called
     for at, row in enumerate(rows):
         blocks, where = _blocks(row), f"messages.{at}"
         results = [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"]
@@ -331,7 +331,7 @@ def _pairs(rows: Sequence[Body]) -> None:
             if kind == "tool_use":
                 waiting.append(block["id"])
                 _must(program is None or program in served, f"{where}: called by a tool that is not there: {program}")
-                programs.add(program)
+                programs |= {program}
             elif kind in _CALLS:
                 served[block["id"]] = "mcp" if kind == "mcp_tool_use" else re.sub("_(regex|bm25)$", "", block["name"])
             elif kind in _SERVER_RESULTS:

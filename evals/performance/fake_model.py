@@ -22,8 +22,7 @@ def filler(request: str, max_tokens: int) -> str:
     number = hashlib.sha256(request.encode()).hexdigest()[:8]
     says = f"Summary s{number}: the goal, what was decided, and what is next. "
     rest = "Read the files, edited the lines, ran the tests, noted the errors and how they were mended. "
-    length = max_tokens * CHARACTERS
-    return (says + rest * (length // len(rest) + 1))[:length]
+    return (says + rest * max_tokens)[: max_tokens * CHARACTERS]
 
 
 class Reader:
