@@ -9,7 +9,6 @@ worker is idle before each call, so the figures are the same in each run.
 """
 
 import asyncio
-import re
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Coroutine
@@ -41,13 +40,6 @@ BUDGETS = {  # lines of the design, give or take a fifth
     "evaluation": 3_200, "contrib": 4_000, "others": 0,
 }  # fmt: skip
 TOTALS = {"summarizing_context": 30_000, "tests": 24_000, "evals": 3_000}
-
-COSTS = {  # what a maintainer carries besides lines, and how it is written
-    "numeric constants": r"^(?:    )?_?[A-Z][A-Z0-9_]*(?:: [^=]+)? = [-(]?\d[\w.*+/ <()-]*(?:  #.*)?$",
-    "regular expressions": r"\bre\.compile\(",
-    "named tuples": r"^class \w+\(NamedTuple\b",
-    "caches": r"(?:@|= )(?:functools\.)?(?:cache|lru_cache|cached_property)\b",
-}
 
 TURNS, BUDGET = 300, 16_000  # of the session in which calls are followed
 WARM = 3  # activations after which they are
@@ -129,10 +121,7 @@ async def travel() -> Table:
 def main() -> None:
     """Count and show."""
     console, package = Console(), sources("summarizing_context")
-    console.print(rooms(package))
-    text = "\n".join(package.values())
-    costs = (f"{name} {len(re.findall(how, text, re.MULTILINE)):,}" for name, how in COSTS.items())
-    console.print(f"modules {len(package):,}", *costs, sep=", ")
+    console.print(rooms(package), f"{len(package):,} modules")
     console.print(asyncio.run(travel()))
 
 

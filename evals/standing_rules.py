@@ -49,21 +49,17 @@ def judge(
         starts = [at for at in range(len(text)) if words and text.startswith(words, at)]
         return {(message, place) for at in starts for place in range(at, at + len(words))}
 
-    marked = [characters(label["message"], label["quote"]) for label in labels["rules"]]
-    figures, lines, found = Counter(shown=len(rules), labelled=len(marked)), list[str](), set[int]()
+    found: list[dict[str, Any]] = []
+    figures, lines = Counter(shown=len(rules), labelled=len(labels["rules"])), list[str]()
     for rule in rules:
         shown = characters(rule.message, rule.quote)
-        hits = [number for number, places in enumerate(marked) if places & shown]
-        found.update(hits)
-        figures["right"] += bool(hits)
-        figures["ended_found"] += any(labels["rules"][hit]["ended_by"] == rule.ended_by is not None for hit in hits)
-        if not hits:
-            lines.append(f'    wrong  [{rule.message}] {rule.source} "{rule.quote}"')
-    figures["found"] = len(found)
-    for number, label in enumerate(labels["rules"]):
-        figures["ended"] += label["ended_by"] is not None
-        if number not in found:
-            lines.append(f'    missed [{label["message"]}] "{label["quote"]}"')
+        hits = [label for label in labels["rules"] if characters(label["message"], label["quote"]) & shown]
+        found += hits
+        figures.update(right=bool(hits), ended_found=any(hit["ended_by"] == rule.ended_by is not None for hit in hits))
+        lines += [] if hits else [f'    wrong  [{rule.message}] {rule.source} "{rule.quote}"']
+    for label in labels["rules"]:
+        figures.update(found=label in found, ended=label["ended_by"] is not None)
+        lines += [] if label in found else [f'    missed [{label["message"]}] "{label["quote"]}"']
     for number, who in labels["messages"].items():
         by_label, by_session = who != "injected", bool(read_message(messages[int(number)]).typed)
         figures.update(typed_both=by_label and by_session, typed_label=by_label, typed_session=by_session)

@@ -35,7 +35,6 @@ class Manager:
 
     async def open(self) -> None:
         """Begin the session, or open it again."""
-        raise NotImplementedError
 
     async def add(self, message: Message) -> None:
         """Append a message."""
