@@ -46,19 +46,21 @@ WARM = 3  # activations after which they are
 _is_foreground: ContextVar[bool] = ContextVar("is_foreground", default=False)
 
 
-def sources(folder: str) -> dict[Path, str]:
-    """Return the Python files of a folder with their text, without those of environments that were made in it."""
-    paths = [path for path in (ROOT / folder).rglob("*.py") if ".environments" not in path.parts]
-    return {path.relative_to(ROOT / folder): path.read_text(encoding="utf-8") for path in paths}
-
-
-def rooms(package: dict[Path, str]) -> Table:
-    """Return a table of the lines of each room, and of each total."""
+def lines_of(folder: str) -> Counter[str]:
+    """Return the lines of Python by the file or folder in which they are, without environments that were made there."""
     lines: Counter[str] = Counter()
-    for path, text in package.items():
-        room = path.with_suffix("").parts[0]
-        lines[room if room in BUDGETS else "others"] += len(text.splitlines())
-    lines.update({name: sum(len(text.splitlines()) for text in sources(name).values()) for name in TOTALS})
+    for path in (path.relative_to(ROOT / folder) for path in (ROOT / folder).rglob("*.py")):
+        if ".environments" not in path.parts:
+            text = (ROOT / folder / path).read_text(encoding="utf-8")
+            lines[path.with_suffix("").parts[0]] += len(text.splitlines())
+    return lines
+
+
+def rooms() -> Table:
+    """Return a table of the lines of each room and of each total."""
+    found = lines_of("summarizing_context")
+    lines = {name: found.pop(name, 0) for name in BUDGETS} | {"others": found.total()}
+    lines |= {name: lines_of(name).total() for name in TOTALS}
     shown = table("The house", "room", "#lines", "#budget", "#over", wide="room")
     for budgets in (BUDGETS, TOTALS):
         for name, budget in budgets.items():
@@ -120,9 +122,7 @@ async def travel() -> Table:
 
 def main() -> None:
     """Count and show."""
-    console, package = Console(), sources("summarizing_context")
-    console.print(rooms(package), f"{len(package):,} modules")
-    console.print(asyncio.run(travel()))
+    Console().print(rooms(), asyncio.run(travel()))
 
 
 if __name__ == "__main__":

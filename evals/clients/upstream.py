@@ -16,7 +16,7 @@ import time
 from collections.abc import AsyncIterator, Generator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
-from itertools import takewhile
+from itertools import chain, takewhile
 from typing import Any
 from unittest.mock import patch
 
@@ -183,9 +183,8 @@ async def provided(provider: Any) -> AsyncIterator[str]:
 
 def tool_names(body: Body) -> set[str]:
     """The tools that a request offers, those of namespaces too."""
-    tools = list(body.get("tools") or ())
-    for item in history(body):
-        tools += item["tools"] if item.get("type") == "additional_tools" else ()
+    later = (item["tools"] for item in history(body) if item.get("type") == "additional_tools")
+    tools = chain(body.get("tools") or (), *later)
     spaces = [tool["tools"] if tool.get("type") == "namespace" else [tool.get("function") or tool] for tool in tools]
     return {tool.get("name", tool.get("type", "")) for space in spaces for tool in space}
 

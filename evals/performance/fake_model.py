@@ -87,7 +87,6 @@ class FakeModel:
         """Answer what waits, of one view if it is named; return how many these were."""
         ready = [one for one in self.pending if view in (None, one[0])]
         self.pending = [one for one in self.pending if one not in ready]
-        for _, answer in ready:
-            if not answer.done():
-                answer.set_result(None)
+        for answer in (answer for _, answer in ready if not answer.done()):
+            answer.set_result(None)
         return len(ready)

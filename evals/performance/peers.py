@@ -2,10 +2,9 @@
 
     python -m evals.performance.peers [--names ours,langchain] [--parts counts,times] [--beam FOLDER]
 
-Three runs a manager, each in a process and an environment of its own. `steps` counts without a clock: the hash of what
-is counted is the same on all machines. `live` takes the time. With a folder of BEAM, each manager plays its chats, with
-a summarizer that picks sentences; then this package makes a view of at most as many tokens for each last view, and the
-share of the evidence that both hold is compared, as in `summarizing-context eval run --dataset beam`.
+The hash of what is counted without a clock is the same on all machines. With a folder of BEAM, each manager plays its
+chats, with a summarizer that picks sentences; then this package makes a view of at most as many tokens for each last
+view, and the share of the evidence that both hold is compared.
 """
 
 import argparse

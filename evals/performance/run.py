@@ -96,10 +96,8 @@ class Run:
                 native = await (self.manager.view() if self.model.latency is not None else self.stepped())
         except Exception as error:  # whatever a framework raises into the agent's turn
             self.fault("errors", f"{type(error).__name__}: {error}"[:160])
-        seconds = time.perf_counter() - began
-        self.views.append(seconds)
-        latency = self.model.latency or float("inf")
-        self.waiting += seconds - (time.process_time() - busy) >= WAITED * latency
+        self.views.append(seconds := time.perf_counter() - began)
+        self.waiting += seconds - (time.process_time() - busy) >= WAITED * (self.model.latency or float("inf"))
         if native is None:
             return
         began = time.perf_counter()

@@ -1,8 +1,7 @@
 """The managers that are compared: what each has to do, and the table of them.
 
-Only `view` is timed. Turning messages into the framework's own and its view back into plain messages is the adapter's
-work, and is not. Adapters are imported only where they run: each framework has an environment of its own, a venv under
-`.environments/` with the pinned package.
+Only `view` is timed, not what turns messages into the framework's own and its view back into plain ones. Adapters are
+imported only where they run: each framework has an environment of its own, a venv with the pinned package.
 """
 
 import importlib
@@ -73,8 +72,6 @@ class Manager:
 
 
 class Entry(NamedTuple):
-    """One manager."""
-
     module: str  # here
     package: str  # in an environment of its own; "" for this one
     defaults: str  # what it runs with
