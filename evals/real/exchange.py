@@ -3,8 +3,8 @@
     python -m evals.real.exchange FOLDER --model "what kind of model"
 
 It takes in the replies of FOLDER, and writes each request that has none to `todo/<key>.txt`. Its reply belongs into
-`replies/<key>.txt`. Call it again until nothing is missing: summaries are asked for first, then answers from views, then
-a judge's marks, who sees the answers under shuffled letters.
+`replies/<key>.txt`. Call it again until nothing is missing: summaries are asked for first, then answers, then a judge's
+marks, who sees the answers under shuffled letters.
 """
 
 import argparse
