@@ -2,25 +2,20 @@
 
     python -m evals.house
 
-The budgets are those of the design (lines of Python a room, give or take a fifth). Numeric constants are names of
-modules and classes that hold a number; caches are decorators and calls of `functools` that remember.
-
 A call passes a file when a function in it is entered. It changes from one file to another when the function and the
 nearest function of the package that has called it stand in different files. Only the foreground counts: the call
 itself, the tasks that it starts, what it has a thread decide, and what the store calls back in the event loop. The
 worker is idle before each call, so the figures are the same in each run.
 """
 
-from __future__ import annotations
-
 import asyncio
-import re
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Coroutine
-from contextvars import ContextVar, copy_context
+from contextvars import ContextVar
 from pathlib import Path
 from statistics import median_high
+from traceback import walk_stack
 from types import FrameType
 from typing import Any
 from unittest.mock import patch
@@ -38,41 +33,34 @@ from summarizing_context.concurrency import WorkerThread
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "summarizing_context"
 
-BUDGETS = {  # lines; a room of today stands in the row of the room that it becomes
-    "errors": 220, "concurrency": 120, "settings": 400, "messages": 1_900, "facts": 850, "stores": 1_900, "log": 1_500,
-    "summarizers": 2_500, "worker": 900, "views": 2_300, "session": 1_000, "retrieval": 1_500, "context": 450,
-    "commands": 350, "assembly": 250, "transcripts": 1_600, "adapters": 2_500, "cli": 1_800, "evaluation": 3_200,
-    "contrib": 4_000, "others": 0,
+BUDGETS = {  # lines of the design, give or take a fifth
+    "errors": 220, "concurrency": 120, "settings": 400, "messages": 1_900, "extraction": 850, "stores": 1_900,
+    "log": 1_500, "summarizers": 2_500, "worker": 900, "views": 2_300, "sessions": 1_000, "retrieval": 1_500,
+    "context": 450, "commands": 350, "assembly": 250, "transcripts": 1_600, "adapters": 2_500, "cli": 1_800,
+    "evaluation": 3_200, "contrib": 4_000, "others": 0,
 }  # fmt: skip
-BECOMES = {"extraction": "facts", "sessions": "session"}
 TOTALS = {"summarizing_context": 30_000, "tests": 24_000, "evals": 3_000}
-
-COSTS = {  # what a maintainer carries besides lines, and how it is written
-    "numeric constants": r"^(?:    )?_?[A-Z][A-Z0-9_]*(?:: [^=]+)? = [-(]?\d[\w.*+/ <()-]*(?:  #.*)?$",
-    "regular expressions": r"\bre\.compile\(",
-    "named tuples": r"^class \w+\(NamedTuple\b",
-    "caches": r"(?:@|= )(?:functools\.)?(?:cache|lru_cache|cached_property)\b",
-}
 
 TURNS, BUDGET = 300, 16_000  # of the session in which calls are followed
 WARM = 3  # activations after which they are
 _is_foreground: ContextVar[bool] = ContextVar("is_foreground", default=False)
 
 
-def sources(folder: str) -> dict[Path, str]:
-    """Return the Python files of a folder with their text, without those of environments that were made in it."""
-    paths = [path for path in (ROOT / folder).rglob("*.py") if ".environments" not in path.parts]
-    return {path.relative_to(ROOT / folder): path.read_text(encoding="utf-8") for path in paths}
-
-
-def rooms(package: dict[Path, str]) -> Table:
-    """Return a table of the lines of each room, by the name that the room has in the design, and of each total."""
+def lines_of(folder: str) -> Counter[str]:
+    """Return the lines of Python by the file or folder in which they are, without environments that were made there."""
     lines: Counter[str] = Counter()
-    for path, text in package.items():
-        room = path.with_suffix("").parts[0]
-        room = BECOMES.get(room, room)
-        lines[room if room in BUDGETS else "others"] += len(text.splitlines())
-    lines.update({name: sum(len(text.splitlines()) for text in sources(name).values()) for name in TOTALS})
+    for path in (path.relative_to(ROOT / folder) for path in (ROOT / folder).rglob("*.py")):
+        if ".environments" not in path.parts:
+            text = (ROOT / folder / path).read_text(encoding="utf-8")
+            lines[path.with_suffix("").parts[0]] += len(text.splitlines())
+    return lines
+
+
+def rooms() -> Table:
+    """Return a table of the lines of each room and of each total."""
+    found = lines_of("summarizing_context")
+    lines = {name: found.pop(name, 0) for name in BUDGETS} | {"others": found.total()}
+    lines |= {name: lines_of(name).total() for name in TOTALS}
     shown = table("The house", ("room", "#lines", "#budget", "#over"), wide="room")
     for budgets in (BUDGETS, TOTALS):
         for name, budget in budgets.items():
@@ -86,28 +74,16 @@ async def followed(call: Coroutine[Any, Any, Any]) -> tuple[int, int, int]:
     entered: list[tuple[str, str]] = []  # the file of each function, and of that which called it
 
     def note(frame: FrameType, event: str, argument: object) -> None:
-        file, caller = frame.f_code.co_filename, frame.f_back
-        if event != "call" or not file.startswith(str(PACKAGE)):
-            return
-        if not _is_foreground.get() and asyncio.current_task() is not None:  # a callback belongs to no task
-            return
-        while caller is not None and not caller.f_code.co_filename.startswith(str(PACKAGE)):
-            caller = caller.f_back
-        entered.append((file, file if caller is None else caller.f_code.co_filename))
+        is_ours = _is_foreground.get() or asyncio.current_task() is None  # a callback belongs to no task
+        if event == "call" and is_ours and frame.f_code.co_filename.startswith(str(PACKAGE)):
+            files = (each.f_code.co_filename for each, _ in walk_stack(frame.f_back))
+            file = frame.f_code.co_filename
+            entered.append((file, next((each for each in files if each.startswith(str(PACKAGE))), file)))
 
     async def run(thread: WorkerThread, work: Callable[[], Any]) -> Any:
-        context = copy_context()
+        return work()  # in this thread, whose calls are noted
 
-        def noted() -> Any:
-            sys.setprofile(note if context.get(_is_foreground) else None)
-            try:
-                return context.run(work)
-            finally:
-                sys.setprofile(None)
-
-        return await run_unseen(thread, noted)
-
-    run_unseen, token = WorkerThread.run, _is_foreground.set(True)
+    token = _is_foreground.set(True)
     sys.setprofile(note)
     try:
         with patch.object(WorkerThread, "run", run):
@@ -120,39 +96,33 @@ async def followed(call: Coroutine[Any, Any, Any]) -> tuple[int, int, int]:
 
 async def travel() -> Table:
     """Return a table of three calls in a session that has activated before: medians, and the largest behind."""
-    trips: dict[str, list[tuple[int, int, int]]]
-    trips = {name: [] for name in ("add_message", "view that adds two", "view that activates")}
+    trips = defaultdict[str, list[tuple[int, int, int]]](list)
     added = 0
     settings = Settings(max_tokens=BUDGET, token_counter="estimate", idle_after="never")
     async with open_context(settings, summarizer=ByFakeModel(FakeModel(0.0))) as context:
         for message in steps(TURNS):
             is_warm = context.statistics().activations >= WARM
-            call = context.get_messages_for_request() if message is None else context.add_message(message)
-            trip, way = await followed(call), "add_message"
             if message is None:
-                activated = context.last_view is not None and context.last_view.activation is not None
-                way = "view that activates" if activated else "view that adds two" if added == 2 else ""
-            if is_warm and way:
-                trips[way].append(trip)
+                trip = await followed(context.get_messages_for_request())
+                is_activated = context.last_view is not None and context.last_view.activation is not None
+                way = "view that activates" if is_activated else f"view that adds {added}"
+            else:
+                trip, way = await followed(context.add_message(message)), "add_message"
             added = 0 if message is None else added + 1
+            if is_warm:
+                trips[way].append(trip)
             await context.wait_idle()
             await asyncio.sleep(0)  # a view wakes the worker in the next turn of the event loop
     shown = table("Median (largest)", ("way", "#times", "#files", "#changes of file", "#calls"), wide="way")
-    for way, taken in trips.items():
-        figures = zip(*taken, strict=True)
-        shown.add_row(way, f"{len(taken):,}", *(f"{median_high(one):,} ({max(one):,})" for one in map(list, figures)))
+    for way in ("add_message", "view that adds 2", "view that activates"):
+        figures = (f"{median_high(one):,} ({max(one):,})" for one in zip(*trips[way], strict=True))
+        shown.add_row(way, f"{len(trips[way]):,}", *figures)
     return shown
 
 
 def main() -> None:
     """Count and show."""
-    console, package = Console(), sources("summarizing_context")
-    console.print(rooms(package))
-    figures = [f"modules {len(package):,}"]
-    for name, how in COSTS.items():
-        figures.append(f"{name} {sum(len(re.findall(how, text, re.MULTILINE)) for text in package.values()):,}")
-    console.print(", ".join(figures))
-    console.print(asyncio.run(travel()))
+    Console().print(rooms(), asyncio.run(travel()))
 
 
 if __name__ == "__main__":

@@ -3,24 +3,18 @@
     python -m evals.moments FOLDER [--budget 32000] [--part 0/6]
 
 Each session that has ends and outgrows half of a budget is played without `natural_ends`, with them, and with a lower
-high water, each message of the assistant preceded by a view. Printed for each budget:
-
-- activations, the share of them at an end, and the share that leaves a to-do open or tests failing;
-- the share of the values that the session needed later which views hold (hindsight): at those tenths of the session
-  before which it has outgrown the budget, the same for all, and right after each activation;
-- tokens of the mean view, uncached tokens, and the cost where a token from its cache costs a tenth.
-
-`--part 1/6` takes the files whose names have a hash that leaves 1 when it is divided by 6.
+high water, each message of the assistant preceded by a view. Hindsight is the share of the values that the session
+needed later which views hold: at those tenths of the session before which it has outgrown the budget, the same for all,
+and right after each activation. `--part 1/6` takes the files whose names have a hash that leaves 1 when divided by 6.
 """
-
-from __future__ import annotations
 
 import argparse
 import hashlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -63,28 +57,25 @@ async def play(messages: Sequence[Message], reads: Sequence[Read], budget: int, 
                     found.update(activations=1, at_end=is_end, unfinished=is_open or session.ledger.is_red)
                 before = view.tokens
                 found.update(views=1, ends=is_end, viewed=before, uncached=before - kept, cached=kept)
-                if kinds:
-                    said = Text([text_of(list(view.shared))])
-                    asked = hindsight(reads, at, budget)
-                    held = sum(said.holds(*question.values) for question in asked)
-                    for kind in kinds:
-                        found.update({f"{kind}_asked": len(asked), f"{kind}_held": held})
+                said, asked = Text([text_of(list(view.shared))]), hindsight(reads, at, budget) if kinds else []
+                held = sum(said.holds(*question.values) for question in asked)
+                for kind in kinds:
+                    found.update({f"{kind}_asked": len(asked), f"{kind}_held": held})
             await context.add_message(message)
     return found
 
 
-def measure(path: Path, budgets: Sequence[int]) -> list[tuple[int, str, Counter[str]]]:
+def measure(path: Path, budgets: Sequence[int]) -> dict[tuple[int, str], Counter[str]]:
     """Return the counts of the sessions of a file, by budget and arm."""
-    counts = []
+    counts = defaultdict[tuple[int, str], Counter[str]](Counter)
     for log in read_checked(path):
         reads = read_messages(log.messages)
         for budget in budgets:
-            if sum(read.tokens for read in reads) > budget / 2:
-                for arm in ARMS:
-                    found = anyio.run(play, log.messages, reads, budget, arm)
-                    if not found["ends"]:
-                        break
-                    counts.append((budget, arm, found))
+            for arm in ARMS if sum(read.tokens for read in reads) > budget / 2 else ():
+                found = anyio.run(play, log.messages, reads, budget, arm)
+                if not found["ends"]:
+                    break
+                counts[budget, arm] += found
     return counts
 
 
@@ -100,24 +91,24 @@ def main() -> None:
     named = [(hashlib.sha256(path.name.encode()).digest()[0], path) for path in find_transcripts([given.folder])]
     paths = [path for digest, path in named if digest % parts == rest]
     budgets = sorted(given.budget or (16_000, 32_000, 64_000, 128_000))
-    sums: dict[tuple[int, str], Counter[str]] = {(budget, arm): Counter() for budget in budgets for arm in ARMS}
+    sums = {place: Counter[str]() for place in product(budgets, ARMS)}
     with ProcessPoolExecutor(given.jobs) as pool:
         for counts in pool.map(partial(measure, budgets=budgets), paths):
-            for budget, arm, found in counts:
-                sums[budget, arm].update(found)
+            for place, found in counts.items():
+                sums[place].update(found)
     columns = ["sessions", "activations", "at end", "unfinished", "hindsight", "after one", "mean view"]
     print(f"{'budget':13}", *(f"{column:>11}" for column in [*columns, "uncached", "cost"]))
     for (budget, arm), one in sums.items():
         full = sums[budget, "full"]
-        if not one["sessions"]:
-            continue
-        shares = ("at_end", "activations"), ("unfinished", "activations"), ("cut_held", "cut_asked")
-        figures = [f"{one['sessions']:,}", f"{one['activations']:,}"]
-        for part, whole in (*shares, ("activated_held", "activated_asked")):
-            figures.append(f"{one[part] / max(1, one[whole]):.1%}")
-        costs = [each["uncached"] + CACHED * each["cached"] for each in (one, full)]
-        figures += [f"{one['viewed'] / one['views']:,.0f}", f"{one['uncached'] / full['uncached'] - 1:+.1%}"]
-        print(f"{budget:7,} {arm:5}", *(f"{figure:>11}" for figure in [*figures, f"{costs[0] / costs[1] - 1:+.1%}"]))
+        if one["sessions"]:
+            shares = ("at_end", "activations"), ("unfinished", "activations"), ("cut_held", "cut_asked")
+            figures = [f"{one['sessions']:,}", f"{one['activations']:,}"]
+            for part, whole in (*shares, ("activated_held", "activated_asked")):
+                figures.append(f"{one[part] / max(1, one[whole]):.1%}")
+            costs = [each["uncached"] + CACHED * each["cached"] for each in (one, full)]
+            figures += [f"{one['viewed'] / one['views']:,.0f}", f"{one['uncached'] / full['uncached'] - 1:+.1%}"]
+            figures.append(f"{costs[0] / costs[1] - 1:+.1%}")
+            print(f"{budget:7,} {arm:5}", *(f"{figure:>11}" for figure in figures))
 
 
 if __name__ == "__main__":

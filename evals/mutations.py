@@ -4,11 +4,8 @@
     python -m evals.mutations 3 17-20    some of them
     python -m evals.mutations --whole    the whole net for each that its own tests let through
 
-`mutations.toml` lists them. Each is made in a copy of the package in a temporary folder; the checkout is not changed.
-The exit status is 1 if any is missed.
+Each is made in a copy of the package in a temporary folder. The exit status is 1 if any is missed.
 """
-
-from __future__ import annotations
 
 import argparse
 import os
@@ -34,20 +31,20 @@ def caught(mutation: dict[str, Any], tests: list[str]) -> str:
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder)
         for path in ROOT.iterdir():
-            if path.name not in ("summarizing_context", "tests", ".git", ".venv"):
+            if path.name in ("summarizing_context", "tests"):
+                shutil.copytree(path, copy / path.name, ignore=shutil.ignore_patterns("__pycache__"))
+            elif path.name not in (".git", ".venv"):
                 (copy / path.name).symlink_to(path)
-        for name in ("summarizing_context", "tests"):
-            shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
         changed = copy / "summarizing_context" / mutation["file"]
         text = changed.read_text(encoding="utf8")
         if (times := text.count(mutation["old"])) != 1:
             return f"CANNOT BE MADE: its place stands {times} times in {mutation['file']}"
         changed.write_text(text.replace(mutation["old"], mutation["new"]), encoding="utf8")
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-k", "not postgres", *tests]
-        limited = ["prlimit", f"--as={MEMORY}", *command]
+        command = ["prlimit", f"--as={MEMORY}", sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
+        command += ["-k", "not postgres", *tests]
         env = os.environ | {"PYTHONPATH": folder}
         try:
-            run = subprocess.run(limited, cwd=copy, env=env, stdout=PIPE, stderr=STDOUT, text=True, timeout=LIMIT)
+            run = subprocess.run(command, cwd=copy, env=env, stdout=PIPE, stderr=STDOUT, text=True, timeout=LIMIT)
         except subprocess.TimeoutExpired:
             return f"caught: the tests did not end in {LIMIT} s"
         failed = [line for line in run.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]

@@ -1,19 +1,14 @@
-"""How many of the rules that a session holds are rules, and how many of the real ones it holds.
+"""How many of the rules that a session holds are rules, and how many of the real ones it holds, by labels of people.
 
-People have read logs and labelled them: who typed each message, and which spans of it are standing rules. This command
-runs each log through a session and compares `context.standing_rules()` with the labels. It shares no code with what it
-judges: a rule is right if its quote and a label's quote overlap in the same message.
+It shares no code with what it judges: a rule is right if its quote and a label's overlap in the same message.
 
     python -m evals.standing_rules LABELS TRANSCRIPTS                  the session without a model
     ... --exchange FOLDER                                              with a model, by files
 
 LABELS holds one JSON file a log: `log` (a path under TRANSCRIPTS), `messages` (number: `human`, `mixed`, `injected`)
-and `rules` (`message`, `quote`, `strength`, `ended_by`). With a model, each request for rules is a file of `todo/`, and
-its reply belongs into `replies/`, as `evals.real.exchange` has them. What a reply says enters later requests of its
-log: call it again until none lacks a reply. Summaries are a fixed text.
+and `rules` (`message`, `quote`, `strength`, `ended_by`). Requests for rules and their replies are files as those of
+`evals.real.exchange`; call it again until none lacks a reply. Summaries are a fixed text.
 """
-
-from __future__ import annotations
 
 import argparse
 import asyncio
@@ -21,6 +16,7 @@ import json
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -53,21 +49,17 @@ def judge(
         starts = [at for at in range(len(text)) if words and text.startswith(words, at)]
         return {(message, place) for at in starts for place in range(at, at + len(words))}
 
-    marked = [characters(label["message"], label["quote"]) for label in labels["rules"]]
-    figures, lines, found = Counter(shown=len(rules), labelled=len(marked)), list[str](), set[int]()
+    found: list[dict[str, Any]] = []
+    figures, lines = Counter(shown=len(rules), labelled=len(labels["rules"])), list[str]()
     for rule in rules:
         shown = characters(rule.message, rule.quote)
-        hits = [number for number, places in enumerate(marked) if places & shown]
-        found.update(hits)
-        figures["right"] += bool(hits)
-        figures["ended_found"] += any(labels["rules"][hit]["ended_by"] == rule.ended_by is not None for hit in hits)
-        if not hits:
-            lines.append(f'    wrong  [{rule.message}] {rule.source} "{rule.quote}"')
-    figures["found"] = len(found)
-    for number, label in enumerate(labels["rules"]):
-        figures["ended"] += label["ended_by"] is not None
-        if number not in found:
-            lines.append(f'    missed [{label["message"]}] "{label["quote"]}"')
+        hits = [label for label in labels["rules"] if characters(label["message"], label["quote"]) & shown]
+        found += hits
+        figures.update(right=bool(hits), ended_found=any(hit["ended_by"] == rule.ended_by is not None for hit in hits))
+        lines += [] if hits else [f'    wrong  [{rule.message}] {rule.source} "{rule.quote}"']
+    for label in labels["rules"]:
+        figures.update(found=label in found, ended=label["ended_by"] is not None)
+        lines += [] if label in found else [f'    missed [{label["message"]}] "{label["quote"]}"']
     for number, who in labels["messages"].items():
         by_label, by_session = who != "injected", bool(read_message(messages[int(number)]).typed)
         figures.update(typed_both=by_label and by_session, typed_label=by_label, typed_session=by_session)
@@ -89,9 +81,8 @@ def _told(figures: Counter[str], *pairs: str) -> str:
 
 async def main(arguments: argparse.Namespace) -> None:
     """Run each log through a session, and print what the labels say of its rules."""
-    total, default = Counter[str](), Settings()
-    start_at = 0.01 if arguments.exchange else default.start_at
-    settings = Settings(max_tokens=arguments.budget, start_at=start_at)
+    total, settings = Counter[str](), Settings(max_tokens=arguments.budget)
+    settings = replace(settings, start_at=0.01) if arguments.exchange else settings
     for file in sorted(arguments.labels.glob("*.json")):
         labels = json.loads(file.read_text(encoding="utf-8"))
         messages = read_session(arguments.transcripts / labels["log"]).messages

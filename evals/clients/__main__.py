@@ -2,16 +2,14 @@
 
     python -m evals.clients --client claude,codex,opencode --steps 100 --json clients.json
 
-A session has tools, parallel calls, a child agent, an interruption, two resumes, and Claude Code's own compaction. The
-clients come from npm, into `evals/clients/.programs`; `--programs` names another folder of `npm install`. Everything
-stays on the loopback, in a temporary folder. The exit status is 1 where a session does not hold.
+A session has tools, parallel calls, a child agent, an interruption, two resumes, and Claude Code's own compaction.
+The clients come from npm. Everything else stays on the loopback, in a temporary folder. The exit status is 1 where a
+session does not hold.
 
 `--direct` plays the same sessions without the proxy, as clients compact them alone; the costs of both can be compared.
 `--plugins` plays a session with our plug-in instead: it is compacted, goes on, and once more when the service is gone.
 Then a stored session is continued in the client.
 """
-
-from __future__ import annotations
 
 import argparse
 import asyncio
@@ -22,18 +20,19 @@ import socket
 import subprocess
 import sys
 import tempfile
-import urllib.request
-from collections.abc import AsyncIterator, Mapping, Sequence
+from asyncio import create_subprocess_exec as start
+from asyncio.subprocess import DEVNULL, PIPE
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from subprocess import DEVNULL, PIPE, Popen
 from typing import Any
 
+import httpx2
 from rich.console import Console
 from rich.table import Table
 
 from evals.clients.judge import Verdict, judge
-from evals.clients.programs import FOLDER, PINS, PROGRAMS, Program, install
+from evals.clients.programs import FOLDER, PROGRAMS, Program
 from evals.clients.script import Plan, write_sources
 from evals.clients.upstream import Provider, provided
 
@@ -47,7 +46,6 @@ FIRST = (
 LOG = Path(__file__).parents[1] / "unseen2" / "logs" / "cli-36.jsonl.gz"  # of a session that is handed over
 OURS = (sys.executable, "-m", "summarizing_context")
 SUMMARIES, PROMPT = "<summary messages=", "[summarizing-context: the first "  # of a view, and of a session handed over
-OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # never by a proxy of the machine
 
 
 @asynccontextmanager
@@ -59,7 +57,7 @@ async def proxied(client: Program, provider: str, budget: int, store: Path, *wor
     given += ["--anthropic", provider, "--openai", provider]
     log = store.with_suffix(".log")
     with log.open("wb") as written:
-        process = Popen(given, env=client.environment(), stdout=DEVNULL, stderr=written)  # noqa: ASYNC220 - at once
+        process = await start(*given, env=client.environment(), stdout=DEVNULL, stderr=written)
     try:
         for _ in range(int(PATIENCE / 0.1)):
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
@@ -71,36 +69,34 @@ async def proxied(client: Program, provider: str, budget: int, store: Path, *wor
     finally:
         process.terminate()
         try:
-            await asyncio.to_thread(process.wait, 10)
-        except subprocess.TimeoutExpired:
+            await asyncio.wait_for(process.wait(), 10)
+        except TimeoutError:
             process.kill()
 
 
-async def run(
-    words: Sequence[str], work: Path, env: Mapping[str, str], pausing: asyncio.Event | None = None
-) -> tuple[str, str]:
+async def run(client: Program, words: Sequence[str], work: Path, pausing: asyncio.Event | None = None) -> Sequence[str]:
     """Run a program in a folder, away from the terminal of whoever measures; return what it wrote, and its errors.
 
     With `pausing` it is sent Ctrl-C in the middle of a reply. Raise `TimeoutError` where it does not end or get there.
     """
     # A shell that runs this in the background has it ignore Ctrl-C, and its children would do so too.
     apart: Any = {"start_new_session": True, "preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
-    apart |= {"stdin": DEVNULL, "stdout": PIPE, "stderr": PIPE, "text": True, "errors": "replace"}
-    process = Popen(words, cwd=work, env=env, **apart)  # noqa: ASYNC220 - at once
-    reading = asyncio.create_task(asyncio.to_thread(process.communicate, timeout=LEG))
+    apart |= {"stdin": DEVNULL, "stdout": PIPE, "stderr": PIPE}
+    process = await start(*words, cwd=work, env=client.environment(), **apart)
+    reading = asyncio.create_task(process.communicate())
     try:
-        if pausing is not None:
-            waiting = asyncio.create_task(pausing.wait())
-            await asyncio.wait({reading, waiting}, return_when=asyncio.FIRST_COMPLETED)
-            if waiting.cancel():  # it had not come to an end
-                raise TimeoutError
-            await asyncio.sleep(0.3)  # the first half is on the screen
-            process.send_signal(signal.SIGINT)
-        return await reading
-    except subprocess.TimeoutExpired:
-        raise TimeoutError from None
+        async with asyncio.timeout(LEG):
+            if pausing is not None:
+                waiting = asyncio.create_task(pausing.wait())
+                await asyncio.wait({reading, waiting}, return_when=asyncio.FIRST_COMPLETED)
+                if waiting.cancel():  # it had not come to an end
+                    raise TimeoutError
+                await asyncio.sleep(0.3)  # the first half is on the screen
+                process.send_signal(signal.SIGINT)
+            return [each.decode(errors="replace") for each in await reading]
     finally:
-        process.kill()  # nothing where it has ended
+        with contextlib.suppress(ProcessLookupError):  # it has ended
+            process.kill()
 
 
 async def say(
@@ -108,7 +104,7 @@ async def say(
 ) -> None:
     """Say something; the words that come back have to be the expected ones."""
     try:
-        output, errors = await run(client.command(text), work, client.environment(), pausing)
+        output, errors = await run(client, client.command(text), work, pausing)
     except TimeoutError:
         verdict.check(False, f"{text!r}: the client did not come to its end")
         return
@@ -126,17 +122,18 @@ async def run_session(client: Program, verdict: Verdict, steps: int, budget: int
         if budget is not None:
             proxy = proxied(client, upstream, budget, client.folder / "proxy.db", "--no-token")
             client.address = await stack.enter_async_context(proxy)
-        await say(client, FIRST, work, verdict, plan.cut_text(cuts[0]))
+        await say(client, FIRST, work, verdict, plan.words(cuts[0]))
         await say(client, "Go on with the next files.", work, verdict, pausing=provider.pausing)
         provider.resumed.set()
-        await say(client, "You were interrupted. Go on.", work, verdict, plan.cut_text(cuts[1]))
+        await say(client, "You were interrupted. Go on.", work, verdict, plan.words(cuts[1]))
         if client.compaction:
             await say(client, client.compaction, work, verdict)
-        await say(client, "Go on to the end.", work, verdict, plan.final)
-        told = b"{}"
+        await say(client, "Go on to the end.", work, verdict, plan.words())
+        told: dict[str, Any] = {}
         if budget is not None:
-            told = await asyncio.to_thread(lambda: OPENER.open(f"{client.address}/_status", timeout=10).read())
-        judge(verdict, provider.seen, json.loads(told))
+            async with httpx2.AsyncClient(trust_env=False, timeout=10) as asking:
+                told = (await asking.get(f"{client.address}/_status")).json()
+        judge(verdict, provider.seen, told)
 
 
 async def run_plugin(client: Program, verdict: Verdict, steps: int, budget: int) -> None:
@@ -148,23 +145,23 @@ async def run_plugin(client: Program, verdict: Verdict, steps: int, budget: int)
         async with proxied(client, upstream, budget, store) as proxy:
             if client.plugin:
                 port = proxy.rpartition(":")[2]
-                await run([*OURS, "install", client.plugin, "--yes", "--listen", port], work, client.environment())
-                await say(client, FIRST, work, verdict, plan.final)
+                await run(client, [*OURS, "install", client.plugin, "--yes", "--listen", port], work)
+                await say(client, FIRST, work, verdict, plan.words())
                 if client.compaction:
                     await say(client, client.compaction, work, verdict)
-                await say(client, "And now?", work, verdict, plan.final)
+                await say(client, "And now?", work, verdict, plan.words())
                 last = [" ".join(seen.items) for seen in provider.seen if seen.kind == "agent"][-1:]
                 has_view = any(SUMMARIES in items.replace("\\", "") for items in last)
                 verdict.check(has_view, "the last request holds no summaries")
             if client.takes_over:
-                await run([*OURS, "import", str(LOG), "--store", str(store)], work, client.environment())
+                await run(client, [*OURS, "import", str(LOG), "--store", str(store)], work)
                 given = ("continue", "cli-36", "--store", str(store), "--budget", "8k", "--in", *client.takes_over)
-                _, errors = await run([*OURS, *given], work, client.environment())
+                _, errors = await run(client, [*OURS, *given], work)
                 is_continued = any(PROMPT in item for seen in provider.seen for item in seen.items)
                 verdict.check(is_continued, f"the session is not continued: {errors[-600:]!r}")
         if client.plugin:
             before = len(provider.seen)
-            await say(client, "Once more.", work, verdict, plan.final)  # without the service
+            await say(client, "Once more.", work, verdict, plan.words())  # without the service
             verdict.check(len(provider.seen) > before, "the client does not go on without the service")
     for seen in provider.seen:
         verdict.note(seen)
@@ -188,13 +185,12 @@ def main() -> int:
     budget = None if options.direct or options.plugins else options.budget
     console, verdicts = Console(stderr=True), list[Verdict]()
     for name in names:
-        try:
-            program = install(name, options.programs)
-        except (OSError, RuntimeError, subprocess.SubprocessError) as error:
-            parser.error(f"{name} cannot be installed: {error}")
-        verdict = Verdict(name, PINS[name][1], budget=budget or 10**9)
+        verdict = Verdict(name, PROGRAMS[name].version, budget=budget or 10**9)
         with tempfile.TemporaryDirectory(prefix=f"{name}-") as folder, console.status(name):
-            client = PROGRAMS[name](program, Path(folder))
+            try:
+                client = PROGRAMS[name](options.programs, Path(folder))
+            except (OSError, subprocess.SubprocessError) as error:
+                parser.error(f"{name} cannot be installed by npm: {error}")
             if options.plugins:
                 asyncio.run(run_plugin(client, verdict, options.steps, options.budget))
             else:
@@ -204,9 +200,8 @@ def main() -> int:
     for figure in [*verdicts[0].asdict()][3:-1]:
         made.add_row(figure.replace("_", " "), *(f"{getattr(one, figure):,.6g}" for one in verdicts))
     console.print(made)
-    for verdict in verdicts:
-        for words in verdict.problems:
-            print(f"{verdict.client}: {words}", file=sys.stderr)
+    for words in (f"{one.client}: {words}" for one in verdicts for words in one.problems):
+        print(words, file=sys.stderr)
     if options.json is not None:
         options.json.write_text(json.dumps([verdict.asdict() for verdict in verdicts], indent=2) + "\n")
     return 0 if all(verdict.holds for verdict in verdicts) else 1

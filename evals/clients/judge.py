@@ -1,7 +1,5 @@
 """What is said of a session, from what the provider saw and from what the proxy told of its activations."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -65,21 +63,18 @@ class Verdict:
         self.tokens += seen.tokens
         self.cached += seen.cached
         self.most_tokens = max(self.most_tokens, seen.tokens)
-        read, written = PRICES[self.client]
-        step = 2 if seen.tokens > 200_000 else 1
-        self.dollars += step * (seen.cached * read + (seen.tokens - seen.cached) * written) / 1e6
+        price = seen.cached * PRICES[self.client][0] + (seen.tokens - seen.cached) * PRICES[self.client][1]
+        self.dollars += price * (2 if seen.tokens > 200_000 else 1) / 1e6
 
 
 def judge(verdict: Verdict, seen: Sequence[Seen], told: Mapping[str, Any]) -> None:
     """Fill in what the requests say; `told` is the status of the proxy, if there was one."""
     # A record is known by the tokens that the reply told as its output; one of a reply that broke off, by its place.
-    records = told.get("records", ())
-    numbers = {each.number for each in seen}
-    found = {number: record for record in records if (number := (record["usage"] or {}).get("output", 0)) in numbers}
+    records, by_number = told.get("records", ()), {each.number: each for each in seen}
+    found = {number: record for record in records if (number := (record["usage"] or {}).get("output", 0)) in by_number}
     rest = [record for record in records if record not in found.values()]
-    found |= dict(
-        zip((each.number for each in seen if each.number not in found and not each.ended), rest, strict=False)
-    )
+    broken_off = [number for number, each in by_number.items() if number not in found and not each.ended]
+    found |= dict(zip(broken_off, rest, strict=False))
 
     before: dict[str, Seen] = {}
     threads: dict[str, set[tuple[str, bool]]] = {}

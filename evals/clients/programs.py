@@ -3,11 +3,8 @@
 Each runs with a home of its own in a temporary folder, without a login, its base URL at whatever is measured.
 """
 
-from __future__ import annotations
-
 import json
 import os
-import shutil
 import subprocess
 import uuid
 from collections.abc import Sequence
@@ -17,38 +14,26 @@ from typing import Any
 
 FOLDER = Path(__file__).parent / ".programs"
 
-PINS = {  # of npm, as measured last
-    "claude": ("@anthropic-ai/claude-code", "2.1.332"),
-    "codex": ("@openai/codex", "0.169.0"),
-    "opencode": ("opencode-ai", "1.18.33"),
-    "pi": ("@earendil-works/pi-coding-agent", "0.74.2"),
-}
-
 _KEY = "sk-none"  # the provider asks for none
-
-
-def install(name: str, folder: Path = FOLDER) -> Path:
-    """Return the program of a client, installed by npm where it is not there. Raise `OSError` and `RuntimeError`."""
-    package, version = PINS[name]
-    program, about = folder / "node_modules" / ".bin" / name, folder / "node_modules" / package / "package.json"
-    if not (program.exists() and about.exists() and json.loads(about.read_text())["version"] == version):
-        if shutil.which("npm") is None:
-            raise RuntimeError("the clients come from npm, which is not installed")
-        folder.mkdir(parents=True, exist_ok=True)
-        command = ["npm", "install", "--no-audit", "--no-fund", "--prefix", str(folder), f"{package}@{version}"]
-        subprocess.run(command, check=True, capture_output=True, timeout=600)
-    return program.absolute()
 
 
 class Program:
     """One client in a folder of its own; `address` is what its requests go to."""
 
+    name, package, version = "", "", ""  # of npm, as measured last
     compaction = ""  # what has it compact its own session, if that can be said to it
     plugin = ""  # the name of its plug-in, if it has one
     takes_over: Sequence[str] = ()  # what `continue --in` is given, if it can go on with another's session
 
-    def __init__(self, program: Path, folder: Path) -> None:
-        self.program, self.folder, self.home = program, folder, folder / "home"
+    def __init__(self, programs: Path, folder: Path) -> None:
+        """Have npm install the program where it is not there. Raise `OSError` or `SubprocessError` if it cannot."""
+        modules, self.folder, self.home = (programs / "node_modules").absolute(), folder, folder / "home"
+        self.program, about = modules / ".bin" / self.name, modules / self.package / "package.json"
+        if not about.exists() or json.loads(about.read_text())["version"] != self.version:
+            programs.mkdir(parents=True, exist_ok=True)
+            command = ["npm", "install", "--no-audit", "--no-fund", "--prefix", str(programs)]
+            command.append(f"{self.package}@{self.version}")
+            subprocess.run(command, check=True, capture_output=True, timeout=600)
         self.address = self.session = ""
 
     def environment(self) -> dict[str, str]:
@@ -78,6 +63,7 @@ class Program:
 class Claude(Program):
     """Claude Code."""
 
+    name, package, version = "claude", "@anthropic-ai/claude-code", "2.1.332"
     compaction = "/compact"
     plugin = "claude-code"
     takes_over = ("claude-code", "--", "-p")
@@ -99,6 +85,7 @@ class Claude(Program):
 class Codex(Program):
     """Codex."""
 
+    name, package, version = "codex", "@openai/codex", "0.169.0"
     takes_over = ("codex", "--", "exec", "--skip-git-repo-check")
 
     def environment(self) -> dict[str, str]:
@@ -124,6 +111,7 @@ class Codex(Program):
 class OpenCode(Program):
     """OpenCode, with a provider that speaks Chat Completions."""
 
+    name, package, version = "opencode", "opencode-ai", "1.18.33"
     plugin = "opencode"
     takes_over = ("opencode", "--", "run")
 
@@ -148,6 +136,7 @@ class OpenCode(Program):
 class Pi(Program):
     """Pi, with a provider that speaks Chat Completions and a window of 40,000 tokens."""
 
+    name, package, version = "pi", "@earendil-works/pi-coding-agent", "0.74.2"
     plugin = "pi"
 
     def environment(self) -> dict[str, str]:
@@ -170,4 +159,4 @@ class Pi(Program):
         return output
 
 
-PROGRAMS: dict[str, type[Program]] = {"claude": Claude, "codex": Codex, "opencode": OpenCode, "pi": Pi}
+PROGRAMS: dict[str, type[Program]] = {one.name: one for one in (Claude, Codex, OpenCode, Pi)}

@@ -6,14 +6,13 @@ up, is found; `Given` knows what was said word for word. Written from the provid
 (anthropic 2.14, openai 3.57); nothing of the package is imported.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import json
 import re
 import tomllib
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence, Set
+from functools import partial
 from itertools import chain, groupby, pairwise
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,6 @@ SHAPES = tomllib.loads(Path(__file__).with_name("shapes.toml").read_text("utf-8"
 
 # Anthropic
 _ID = re.compile(r"^[a-zA-Z0-9_-]{1,64}$")
-_MOST_MARKS = 4
 _BETAS = {  # fields that a header has to ask for
     "output_config": {"mid-conversation-output-config-2026-07-01", "per-turn-control-2026-07-01"},
     "block_binding": {"thinking-binding-controls-2026-08-01"},
@@ -129,18 +127,11 @@ def problem(
     `alternating` roles, and `reasoning_content` with each call. With `given` what was said has to come back unchanged,
     and a type that is not known is taken where it was said.
     """
+    rules: dict[str, Callable[[Any, Seal, Given | None], None]] = {"gemini": _gemini, "bedrock": _bedrock}
+    rules |= {"anthropic": partial(_anthropic, betas=set(betas)), "chat": partial(_chat, demands=demands)}
+    rules["responses"] = partial(_responses, cut=cut)
     try:
-        match dialect:
-            case "anthropic":
-                _anthropic(body, seal, set(betas), given)
-            case "chat":
-                _chat(body, demands, given)
-            case "responses":
-                _responses(body, seal, cut, given)
-            case "gemini":
-                _gemini(body, seal, given)
-            case "bedrock":
-                _bedrock(body, seal, given)
+        rules[dialect](body, seal, given)
     except Refused as refused:
         return str(refused)
     except (KeyError, TypeError, AttributeError) as error:
@@ -184,7 +175,7 @@ def _is_object(text: object, at: str) -> None:
 # Anthropic Messages ------------------------------------------------------------------------------------------------
 
 
-def _anthropic(body: Body, seal: Seal, betas: Set[str], given: Given | None) -> None:
+def _anthropic(body: Body, seal: Seal, given: Given | None, *, betas: Set[str]) -> None:
     rows = body["messages"]
     _must(rows, "messages: at least one message is required")
     _must(rows[0]["role"] == "user", "messages: first message must use the user role")
@@ -196,21 +187,18 @@ def _anthropic(body: Body, seal: Seal, betas: Set[str], given: Given | None) -> 
 
     # At most four cache marks, in the order of the prompt, those of an hour before those of five minutes.
     parts = [part for name in ("tools", "system", "messages") for part in _mappings(body.get(name))]
-    marks = [part["cache_control"] for part in (*parts, body) if part.get("cache_control") is not None]
-    lives = [mark.get("ttl", "5m") for mark in marks]
-    _must(len(lives) <= _MOST_MARKS, f"a maximum of {_MOST_MARKS} blocks with cache_control may be provided")
+    lives = [mark.get("ttl", "5m") for part in (*parts, body) if (mark := part.get("cache_control")) is not None]
+    _must(len(lives) <= 4, "a maximum of 4 blocks with cache_control may be provided")
     is_sorted = lives == sorted(lives)  # "1h" before "5m"
     _must(is_sorted, "a ttl='1h' cache_control block must not come after a ttl='5m' cache_control block")
 
     # each message, and each block in it
     drops = (thinking.get("block_binding") or {}).get("prefix_mismatch_behavior") == "drop_block"
-    bound = [block for row in rows for block in _blocks(row) if str(block.get("signature")).startswith("bound")]
-    beginnings = [] if drops or not bound else _beginnings(body)
+    is_bound = any(str(block.get("signature")).startswith("bound") for row in rows for block in _blocks(row))
+    beginnings = _beginnings(body) if is_bound and not drops else []
+    of_system = {"role", "content", "clear_at", *(["output_config"] if _BETAS["output_config"] & betas else [])}
     for at, row in enumerate(rows):
-        allowed = {"role", "content"}
-        if row["role"] == "system":
-            allowed |= {"clear_at", *(["output_config"] if _BETAS["output_config"] & betas else [])}
-        extra = sorted(set(row) - allowed)
+        extra = sorted(set(row) - (of_system if row["role"] == "system" else {"role", "content"}))
         _must(not extra, f"messages.{at}: extra inputs are not permitted: {extra}")
         _must(row["role"] in ("user", "assistant", "system"), f"messages.{at}.role: unexpected {row['role']}")
         _must(row["content"] or "output_config" in row, f"messages.{at}: content must not be empty")
@@ -226,9 +214,6 @@ def _anthropic(body: Body, seal: Seal, betas: Set[str], given: Given | None) -> 
             _must(is_first, f"{where}: `compaction` must be the first block of the first message")
 
     # what holds between messages
-    for _, run in groupby(rows, lambda row: row["role"]):
-        is_whole = given is None or not given.halved(chain.from_iterable(map(_blocks, run)))
-        _must(is_whole, "messages: `thinking` blocks cannot be modified, and some of them were left out")
     calls = [block for row in rows for block in _blocks(row) if block["type"].endswith("tool_use")]
     _unique((call["id"] for call in calls), "messages: `tool_use` ids must be unique")
     is_plain = any(call["type"] == "tool_use" for call in calls)
@@ -236,12 +221,13 @@ def _anthropic(body: Body, seal: Seal, betas: Set[str], given: Given | None) -> 
     _unknown_tools(rows, tools)
     if (body.get("thread") or {}).get("type") != "continue":  # else the others are on the server
         _pairs(rows)
-        _server_pairs(rows)
 
     # What the system says among the messages follows one of the user's, and nothing of the user's follows it. A message
     # with nothing but an effort may stand anywhere, unless it is beside one with words.
     runs = [(role, list(run)) for role, run in groupby(rows, lambda row: row["role"])]
     for at, (role, said) in enumerate(runs):
+        is_whole = given is None or not given.halved(chain.from_iterable(map(_blocks, said)))
+        _must(is_whole, "messages: `thinking` blocks cannot be modified, and some of them were left out")
         if role == "system" and any(row["content"] for row in said):
             _must(at and runs[at - 1][0] == "user", "a `system` message must immediately follow a `user` message")
             is_answered = at + 1 == len(runs) or runs[at + 1][0] == "assistant"
@@ -316,8 +302,15 @@ def _mappings(value: Any) -> Iterator[Body]:
 
 
 def _pairs(rows: Sequence[Body]) -> None:
-    """The results of a turn's calls open the next message of the user, each once, and nothing else does."""
+    """The results of a turn's calls open the next message of the user, each once, and nothing else does.
+
+    A call of a tool that the server runs, and its result, stand in one turn of the assistant, the call first; only a
+    turn that was paused may end the request without the result, and only then may the assistant speak last. A program
+    that the server runs may call tools of the client; their results alone stand between it and its own.
+    """
     waiting: list[str] = []
+    served: dict[str, str] = {}  # calls that the server has not answered
+    programs: set[Any] = set()  # calls of the server that have called
     for at, row in enumerate(rows):
         blocks, where = _blocks(row), f"messages.{at}"
         results = [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"]
@@ -327,37 +320,26 @@ def _pairs(rows: Sequence[Body]) -> None:
         missing = [id for id in waiting if id not in results]
         words = f"{where}: `tool_use` ids were found without `tool_result` blocks immediately after: {missing}"
         _must(not missing or row["role"] == "assistant", words)
-        leading = {block["type"] for block in blocks[: len(results)]}
-        _must(leading <= {"tool_result"}, f"{where}: `tool_result` blocks must come first")
-        waiting = missing + [block["id"] for block in blocks if block["type"] == "tool_use"]
-    _must(not waiting, f"`tool_use` ids were found without `tool_result` blocks: {waiting}")
-
-
-def _server_pairs(rows: Sequence[Body]) -> None:
-    """A call of a tool that the server runs, and its result, stand in one turn of the assistant, the call first; only a
-    turn that was paused may end the request without the result, and only then may the assistant speak last. A program
-    that the server runs may call tools of the client; their results alone stand between it and its own."""
-    waiting: dict[str, str] = {}
-    programs: set[str] = set()
-    for at, row in enumerate(rows):
-        blocks, where = _blocks(row), f"messages.{at}"
+        are_first = all(block["type"] == "tool_result" for block in blocks[: len(results)])
+        _must(are_first, f"{where}: `tool_result` blocks must come first")
         if row["role"] == "user":
-            are_results = {block["type"] for block in blocks} == {"tool_result"}
-            missing = sorted(set(waiting) - programs if are_results else waiting)
-            _must(not missing, f"{where}: server tool use without its result: {missing}")
+            unserved = sorted(set(served) - programs if len(results) == len(blocks) else served)
+            _must(not unserved, f"{where}: server tool use without its result: {unserved}")
+        waiting = missing
         for block in blocks:
-            kind, caller = block["type"], block.get("caller") or {}
-            if kind == "tool_use" and "tool_id" in caller:
-                _must(caller["tool_id"] in waiting, f"{where}: called by a tool that is not there: {caller['tool_id']}")
-                programs.add(caller["tool_id"])
-            if kind in ("server_tool_use", "mcp_tool_use"):
-                waiting[block["id"]] = "mcp" if kind == "mcp_tool_use" else re.sub("_(regex|bm25)$", "", block["name"])
+            kind, program = block["type"], (block.get("caller") or {}).get("tool_id")
+            if kind == "tool_use":
+                waiting.append(block["id"])
+                _must(program is None or program in served, f"{where}: called by a tool that is not there: {program}")
+                programs |= {program}
+            elif kind in _CALLS:
+                served[block["id"]] = "mcp" if kind == "mcp_tool_use" else re.sub("_(regex|bm25)$", "", block["name"])
             elif kind in _SERVER_RESULTS:
-                called = waiting.pop(block["tool_use_id"], "").removesuffix("_tool")
+                called = served.pop(block["tool_use_id"], "").removesuffix("_tool")
                 is_right = f"{called}_tool_result" == kind
                 _must(is_right, f"{where}: unexpected `tool_use_id` found in `{kind}`: {block['tool_use_id']}")
-    is_ended = rows[-1]["role"] != "assistant" or waiting
-    _must(is_ended, "messages: the conversation must end with a user message")
+    _must(not waiting, f"`tool_use` ids were found without `tool_result` blocks: {waiting}")
+    _must(rows[-1]["role"] != "assistant" or served, "messages: the conversation must end with a user message")
 
 
 def _unknown_tools(rows: Sequence[Body], tools: Sequence[Body]) -> set[str]:
@@ -380,7 +362,7 @@ def _unknown_tools(rows: Sequence[Body], tools: Sequence[Body]) -> set[str]:
 # OpenAI Chat Completions -------------------------------------------------------------------------------------------
 
 
-def _chat(body: Body, demands: Container[str], given: Given | None) -> None:
+def _chat(body: Body, seal: Seal, given: Given | None, *, demands: Container[str]) -> None:
     rows = body["messages"]
     _must(rows, "[] is too short - 'messages'")
     waiting: list[str] = []
@@ -425,9 +407,17 @@ def _chat(body: Body, demands: Container[str], given: Given | None) -> None:
 # OpenAI Responses --------------------------------------------------------------------------------------------------
 
 
-def _responses(body: Body, seal: Seal, cut: Container[str], given: Given | None) -> None:
-    items = body["input"]
+def _responses(body: Body, seal: Seal, given: Given | None, *, cut: Container[str]) -> None:
+    items, tools = body["input"], body.get("tools") or ()
     _must(items, "input: at least one item is required")
+    _unique((item["id"] for item in items if isinstance(item.get("id"), str)), "input: duplicate item found with id")
+    calls = [item for item in items if re.fullmatch(r"\w+_call|program", item.get("type", "message"))]
+    _unique((item["call_id"] for item in calls if item.get("call_id")), "input: duplicate call ids")
+    there = {item["id"] for item in items if item.get("type") in ("reasoning", "item_reference")}
+    chained = body.get("previous_response_id") or body.get("conversation")  # answers to what stands there
+    named = {tool["name"] for tool in tools if tool.get("type") == "namespace" and not tool.get("defer_loading")}
+    ends = {"program_output": "program", "mcp_approval_response": "mcp_approval_request"}
+    waiting: dict[str, str] = {}  # kinds of what has no answer yet, by id
     for at, item in enumerate(items):
         where, kind = f"input[{at}]", item.get("type", "message")
         _must(kind in SHAPES["items"] or given is not None, f"{where}.type: invalid value {kind!r}")
@@ -448,56 +438,38 @@ def _responses(body: Body, seal: Seal, cut: Container[str], given: Given | None)
         if kind == "program":
             is_signed = seal.holds(item["code"], item["fingerprint"].split(".")[0])
             _must(is_signed, f"{where}.fingerprint: does not match the program")
-    ids = [item["id"] for item in items if isinstance(item.get("id"), str)]
-    _unique(ids, "input: duplicate item found with id")
-    _answered(items, bool(body.get("previous_response_id") or body.get("conversation")))
 
-    # What came with reasoning goes with it: `fc_7_0` with `rs_7`.
-    there = {item["id"] for item in items if item.get("type") in ("reasoning", "item_reference")}
-    for item in items:
+        # What came with reasoning goes with it: `fc_7_0` with `rs_7`.
         found = re.match(r"[a-z]+_(\d+)_", str(item.get("id"))) if item.get("type") in SHAPES["items"] else None
         words = f"item {item.get('id')!r} was provided without its required 'reasoning' item"
         _must(found is None or f"rs_{found[1]}" in there, words)
 
-    # A call of a tool of a namespace that is loaded late stands behind what loaded it.
-    tools = body.get("tools") or ()
-    named = {tool["name"] for tool in tools if tool.get("type") == "namespace" and not tool.get("defer_loading")}
-    for item in items:
-        if item.get("type") in ("tool_search_output", "additional_tools"):
+        # A call of a tool of a namespace that is loaded late stands behind what loaded it.
+        if kind in ("tool_search_output", "additional_tools"):
             named |= {tool["name"] for tool in item["tools"] if tool.get("type") == "namespace"}
-        elif item.get("type") == "function_call" and item.get("namespace"):
+        elif kind == "function_call" and item.get("namespace"):
             _must(item["namespace"] in named, f"unknown namespace {item['namespace']!r} of call {item['call_id']}")
 
-
-def _answered(items: Sequence[Body], chained: bool) -> None:
-    """Each call, program and question has one answer behind it, before a person speaks again; the calls of a program
-    stand behind it and before its output. A request that goes on from another holds answers to what stands there."""
-    waiting: dict[str, str] = {}  # kinds of what has no answer yet, by id
-    ends = {"program_output": "program", "mcp_approval_response": "mcp_approval_request"}
-    for item in items:
-        kind, id = item.get("type", "message"), item.get("approval_request_id") or item.get("call_id") or ""
+        # Each call, program and question has one answer behind it, before a person speaks again; the calls of a program
+        # stand behind it and before its output.
+        id = item.get("approval_request_id") or item.get("call_id") or ""
         caller = (item.get("caller") if kind in SHAPES["items"] else None) or {}
         if caller.get("type") == "program":
             is_there = chained or waiting.get(caller["caller_id"]) == "program"
             _must(is_there, f"{id!r} was called by a program that is not there: {caller['caller_id']}")
-        if kind == "tool_search_output" and not id:
-            continue  # the server searched by itself
-        if kind.endswith("_call_output") or kind in ends or kind == "tool_search_output":
+        if kind.endswith("_call_output") or kind in ends or (kind == "tool_search_output" and id):  # else by the server
             wanted = ends.get(kind, kind.removesuffix("_output").removesuffix("_call") + "_call")
             _must(chained or waiting.get(id) == wanted, f"no tool call found for {kind} with call_id {id}")
             waiting.pop(id, None)
         elif kind == "mcp_approval_request":
             waiting[item["id"]] = kind
         elif kind == "program" or (kind.endswith("_call") and item.get("call_id")):
-            _must(item["call_id"] not in waiting, f"input: duplicate call ids: {item['call_id']}")
             waiting[item["call_id"]] = kind
         elif kind == "message" and item.get("role") != "assistant":
             _must(not waiting, f"no tool output found for function call {sorted(waiting)}")
     goes_on = items[-1].get("type", "").endswith("_output")  # programs have called, and are answered
     left = sorted(id for id, kind in waiting.items() if kind != "program" or not goes_on)
     _must(not left, f"no tool output found for function call {left}")
-    calls = (item["call_id"] for item in items if item.get("type", "").endswith("_call") and item.get("call_id"))
-    _unique(calls, "input: duplicate call ids")
 
 
 # Gemini ------------------------------------------------------------------------------------------------------------
@@ -543,7 +515,6 @@ def _bedrock(body: Body, seal: Seal, given: Given | None) -> None:
     is_even = all(one["role"] != other["role"] for one, other in pairwise(rows))
     _must(is_even, "a conversation must alternate between user and assistant roles")
     waiting: list[str] = []
-    seen: list[str] = []
     for at, row in enumerate(rows):
         where = f"messages.{at}"
         _must(row["content"], f"{where}.content: is empty")
@@ -552,11 +523,11 @@ def _bedrock(body: Body, seal: Seal, given: Given | None) -> None:
         _must(is_answered, f"{where}: toolResult blocks exceed or miss the toolUse blocks of the previous turn")
         waiting = [block["toolUse"]["toolUseId"] for block in row["content"] if "toolUse" in block]
         _must(not waiting or row["role"] == "assistant", f"{where}: toolUse in a message of the user")
-        seen += waiting
         for block in row["content"]:
             known = {"text", "toolUse", "toolResult", "reasoningContent", "image", "cachePoint"} & set(block)
             _must(known or (given is not None and given.holds(block)), f"{where}: unknown member {sorted(block)}")
             said = block.get("reasoningContent", {}).get("reasoningText")
             _must(said is None or seal.holds(said["text"], said.get("signature")), f"{where}: signature")
-    _unique(seen, "toolUseId is repeated")
-    _must(not seen or body.get("toolConfig"), "toolConfig must be defined when using toolUse and toolResult blocks")
+    calls = [block["toolUse"]["toolUseId"] for row in rows for block in row["content"] if "toolUse" in block]
+    _unique(calls, "toolUseId is repeated")
+    _must(not calls or body.get("toolConfig"), "toolConfig must be defined when using toolUse and toolResult blocks")

@@ -4,8 +4,6 @@ A session is cut into legs. A leg ends with words, so that the client stops and 
 pauses in its middle, so that the client can be interrupted there. One step gives a piece of the work to an agent.
 """
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Generator, Sequence
@@ -49,18 +47,14 @@ class Turn(NamedTuple):
 class Plan:
     """How long the session is and where it is cut."""
 
-    steps: int = 100
+    steps: int
     cuts: Sequence[int] = ()  # steps behind which a leg ends
     pause: int | None = None  # the step whose reply stops in its middle
 
-    @property
-    def final(self) -> str:
-        """The last words of the session."""
-        return f"FINAL REPORT {SEED * 7919 % 9973}: all {self.steps} steps are done."
-
-    def cut_text(self, step: int) -> str:
-        """The words with which a leg ends behind this step."""
-        return f"PART DONE at step {step} of {self.steps}."
+    def words(self, step: int | None = None) -> str:
+        """The words with which a leg ends behind this step; else the last ones of the session."""
+        last = f"FINAL REPORT {SEED * 7919 % 9973}: all {self.steps} steps are done."
+        return last if step is None else f"PART DONE at step {step} of {self.steps}."
 
     def replies(self) -> Generator[Turn, str | None, None]:
         """Yield the replies without end. One is asked for with the id of an agent where that has to be waited for."""
@@ -76,9 +70,9 @@ class Plan:
             if agent:
                 yield Turn("I wait for the agent.", [Call(f"call_{step}-wait", "wait", agent)])
             if step in self.cuts:
-                yield Turn(f"{self.cut_text(step)} {_note(step)}")
+                yield Turn(f"{self.words(step)} {_note(step)}")
         while True:
-            yield Turn(f"{self.final} {_note(self.steps)}")
+            yield Turn(f"{self.words()} {_note(self.steps)}")
 
 
 def replies_of_agent() -> Generator[Turn, str | None, None]:

@@ -4,24 +4,19 @@ It knows nothing of who stands between it and the client. Threads are told apart
 are counted by tiktoken alone: a judge that counts as the judged do would see no fault of theirs.
 """
 
-from __future__ import annotations
-
 import asyncio
+import base64
 import functools
 import gzip
-import hashlib
 import importlib.resources
 import json
-import os
 import re
 import socket
-import tempfile
 import time
 from collections.abc import AsyncIterator, Generator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
-from itertools import takewhile
-from pathlib import Path
+from itertools import chain, takewhile
 from typing import Any
 from unittest.mock import patch
 
@@ -34,13 +29,11 @@ from evals.clients.rules import Seal, problem, unmarked
 from evals.clients.script import COMPACTS, SUBTASK, Call, Plan, Turn, replies_of_agent
 
 Body = Mapping[str, Any]
-Event = Body
 
-_DIALECTS = {"/messages": "anthropic", "/chat/completions": "chat", "/responses": "responses"}
+_DIALECTS = {"/messages": "anthropic", "/chat/completions": "chat", "/responses": "responses", "/count_tokens": "count"}
 _THREADS = ("x-claude-code-session-id", "thread-id", "session-id", "x-session-id", "x-thread")  # headers that name one
 _AGENT = "x-claude-code-agent-id"
 
-_RANKS = "https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken"  # names the file in the cache
 _PER_MESSAGE = 4  # tokens that a provider puts around each message
 _UNSEEN = ("cache_control", "id", "signature", "encrypted_content", "type", "role", "status")  # no text for the model
 
@@ -66,10 +59,10 @@ class Thread:
 
     kind: str
     replies: Generator[Turn, str | None, None]  # still to come
-    outstanding: Sequence[Call] = ()
+    turn: Turn  # the last one
     items: Sequence[str] = ()  # of the last request that was taken
     fixed_tokens: int = 0  # beside them
-    last: tuple[str, Turn] | None = None  # the end of the request before, and what was replied
+    end: str = ""  # of the request before
 
 
 class Provider:
@@ -91,14 +84,14 @@ class Provider:
     def _response(self, request: Request, raw: bytes) -> Response:
         path, headers = request.url.path, request.headers
         dialect = next((name for end, name in _DIALECTS.items() if path.endswith(end)), None)
-        if path.endswith("/count_tokens"):
-            body = json.loads(raw)
-            return JSONResponse({"input_tokens": fixed_tokens(body) + sum(map(item_tokens, history(body)))})
         if request.method != "POST" or dialect is None:
             found = path.endswith("/models") or path == "/"
             return JSONResponse({"data": [], "models": [], "has_more": False}, 200 if found else 404)
         body = json.loads(raw)
-        rows = history(body)
+        rows, fixed = history(body), fixed_tokens(body)
+        sizes = list(map(item_tokens, rows))
+        if dialect == "count":
+            return JSONResponse({"input_tokens": fixed + sum(sizes)})
 
         # What the request is for, by what the user said behind the model's last words, and its thread.
         name = ":".join([*[headers[name] for name in _THREADS if name in headers][:1], headers.get(_AGENT, "")])
@@ -113,10 +106,10 @@ class Provider:
             words = [text.lstrip() for item in rows if item.get("role") == "user" for text in _words(item)]
             kind = "child" if any(text.startswith(SUBTASK) for text in words) else "agent"
         replies = replies_of_agent() if kind == "child" else self._plan.replies()
-        thread = self._threads.setdefault(name, Thread(kind, replies))
+        thread = self._threads.setdefault(name, Thread(kind, replies, Turn("")))
 
         # What is wrong with it, and what of it a cache has from the one before.
-        items, sizes, fixed = list(map(canonical, rows)), list(map(item_tokens, rows)), fixed_tokens(body)
+        items = list(map(canonical, rows))
         wrong = problem(dialect, body, self._seal, self._cut, headers.get("anthropic-beta", "").split(","))
         cached = sum(sizes[: kept_items(thread.items, items)])
         cached += fixed if thread.items and fixed == thread.fixed_tokens else 0
@@ -140,17 +133,15 @@ class Provider:
             words = "the files of src are being read one by one; no push to main."
             return Turn(f"<summary>SUMMARY {seen.number}: {words}</summary>", thinks=False)
         end, rest = "\n".join(seen.items[-2:]), "\n".join(seen.items[-8:])
-        if thread.last is not None and thread.last[0] == end:  # asked again
-            return thread.last[1]
-        given = [call for call in thread.outstanding if call.id in rest]
-        seen.lost = [call.marker for call in given if call.marker not in rest]
-        is_begun = waits and any(call.kind == "task" for call in given)
-        agent = re.search(r"agent_id\W+([0-9a-f-]{36})", rest) if is_begun else None
-        turn = thread.replies.send(agent[1] if agent else None)
-        thread.outstanding, thread.last = turn.calls, (end, turn)
-        return turn
+        if thread.end != end:  # else it is asked again
+            given = [call for call in thread.turn.calls if call.id in rest]
+            seen.lost = [call.marker for call in given if call.marker not in rest]
+            is_begun = waits and any(call.kind == "task" for call in given)
+            agent = re.search(r"agent_id\W+([0-9a-f-]{36})", rest) if is_begun else None
+            thread.end, thread.turn = end, thread.replies.send(agent[1] if agent else None)
+        return thread.turn
 
-    async def _stream(self, seen: Seen, turn: Turn, dialect: str, events: Sequence[Event]) -> AsyncIterator[str]:
+    async def _stream(self, seen: Seen, turn: Turn, dialect: str, events: Sequence[Body]) -> AsyncIterator[str]:
         for at, event in enumerate(events):
             if turn.pauses and at == len(events) // 2:
                 self._cut.add(f"rs_{seen.number}")
@@ -192,34 +183,32 @@ async def provided(provider: Any) -> AsyncIterator[str]:
 
 def tool_names(body: Body) -> set[str]:
     """The tools that a request offers, those of namespaces too."""
-    tools = list(body.get("tools") or ())
-    for item in history(body):
-        tools += item["tools"] if item.get("type") == "additional_tools" else ()
+    later = (item["tools"] for item in history(body) if item.get("type") == "additional_tools")
+    tools = chain(body.get("tools") or (), *later)
     spaces = [tool["tools"] if tool.get("type") == "namespace" else [tool.get("function") or tool] for tool in tools]
     return {tool.get("name", tool.get("type", "")) for space in spaces for tool in space}
 
 
-def named_call(call: Call, names: set[str]) -> tuple[str, dict[str, Any]]:
-    """Return the tool of the client for a call, and its arguments. Raise `LookupError` where the client has none."""
-    run, task = {"command": call.argument, "description": "Read a file"}, {"description": "Read six files"}
-    task["prompt"] = call.argument
-    ways: dict[str, dict[str, dict[str, Any]]] = {
-        "run": {"exec_command": {"cmd": call.argument, "yield_time_ms": 20_000}, "Bash": run, "bash": run},
-        "task": {
-            "spawn_agent": {"message": call.argument},
-            "Agent": {**task, "subagent_type": "claude", "run_in_background": False},
-            "task": {**task, "subagent_type": "general"},
-            "bash": {"command": "ls src"},  # of a client without agents
-        },
-        "wait": {"wait_agent": {"targets": [call.argument], "timeout_ms": 60_000}},
-    }
-    for name, arguments in ways[call.kind].items():
-        if name in names:
-            return name, arguments
-    raise LookupError(f"the client has no tool to {call.kind}")
+def named_calls(turn: Turn, body: Body) -> Iterator[tuple[Call, str, dict[str, Any]]]:
+    """Yield the calls of a turn, each with the client's tool for it and its arguments. A client has one."""
+    for call in turn.calls:
+        run, task = {"command": call.argument, "description": "Read a file"}, {"description": "Read six files"}
+        task["prompt"] = call.argument
+        ways: dict[str, dict[str, dict[str, Any]]] = {
+            "run": {"exec_command": {"cmd": call.argument, "yield_time_ms": 20_000}, "Bash": run, "bash": run},
+            "task": {
+                "spawn_agent": {"message": call.argument},
+                "Agent": {**task, "subagent_type": "claude", "run_in_background": False},
+                "task": {**task, "subagent_type": "general"},
+                "bash": {"command": "ls src"},  # of a client without agents
+            },
+            "wait": {"wait_agent": {"targets": [call.argument], "timeout_ms": 60_000}},
+        }
+        name = next(name for name in ways[call.kind] if name in tool_names(body))
+        yield call, name, ways[call.kind][name]
 
 
-def anthropic(body: Body, turn: Turn, seen: Seen, seal: Seal) -> Iterator[Event]:
+def anthropic(body: Body, turn: Turn, seen: Seen, seal: Seal) -> Iterator[Body]:
     """Yield a message of Anthropic's as events."""
     usage = {"input_tokens": seen.tokens - seen.cached, "cache_read_input_tokens": seen.cached}
     usage |= {"cache_creation_input_tokens": 0, "output_tokens": seen.number}
@@ -235,8 +224,7 @@ def anthropic(body: Body, turn: Turn, seen: Seen, seal: Seal) -> Iterator[Event]
         deltas = [{"type": "thinking_delta", "thinking": thinking}, signed]
         blocks.append(({"type": "thinking", "thinking": "", "signature": ""}, deltas))
     blocks.append(({"type": "text", "text": ""}, [{"type": "text_delta", "text": part} for part in _parts(turn.text)]))
-    for call in turn.calls:
-        name, arguments = named_call(call, tool_names(body))
+    for call, name, arguments in named_calls(turn, body):
         deltas = [{"type": "input_json_delta", "partial_json": json.dumps(arguments)}]
         blocks.append(({"type": "tool_use", "id": f"tool{call.id}", "name": name, "input": {}}, deltas))
     for at, (empty, deltas) in enumerate(blocks):
@@ -248,13 +236,12 @@ def anthropic(body: Body, turn: Turn, seen: Seen, seal: Seal) -> Iterator[Event]
     yield {"type": "message_stop"}
 
 
-def chat(body: Body, turn: Turn, seen: Seen, seal: Seal) -> Iterator[Event]:
+def chat(body: Body, turn: Turn, seen: Seen, seal: Seal) -> Iterator[Body]:
     """Yield a completion of OpenAI's as chunks."""
     about = {"id": f"chatcmpl-{seen.number}", "created": int(time.time()), "model": body["model"]}
     about["object"] = "chat.completion.chunk"
     deltas: list[Body] = [{"role": "assistant", "content": ""}, *({"content": part} for part in _parts(turn.text))]
-    for at, call in enumerate(turn.calls):
-        name, arguments = named_call(call, tool_names(body))
+    for at, (call, name, arguments) in enumerate(named_calls(turn, body)):
         function = {"name": name, "arguments": json.dumps(arguments)}
         deltas.append({"tool_calls": [{"index": at, "id": call.id, "type": "function", "function": function}]})
     for delta in deltas:
@@ -266,7 +253,7 @@ def chat(body: Body, turn: Turn, seen: Seen, seal: Seal) -> Iterator[Event]:
     yield {**about, "choices": [], "usage": {**usage, "prompt_tokens_details": {"cached_tokens": seen.cached}}}
 
 
-def responses(body: Body, turn: Turn, seen: Seen, seal: Seal) -> Iterator[Event]:
+def responses(body: Body, turn: Turn, seen: Seen, seal: Seal) -> Iterator[Body]:
     """Yield a response of OpenAI's as events."""
     number, items = seen.number, list[dict[str, Any]]()
     if turn.thinks:
@@ -275,8 +262,7 @@ def responses(body: Body, turn: Turn, seen: Seen, seal: Seal) -> Iterator[Event]
     said = [{"type": "output_text", "text": turn.text, "annotations": []}]
     done = {"status": "completed"}
     items.append({"type": "message", "id": f"msg_{number}", "role": "assistant", "content": said, **done})
-    for at, call in enumerate(turn.calls):
-        name, arguments = named_call(call, tool_names(body))
+    for at, (call, name, arguments) in enumerate(named_calls(turn, body)):
         item = {"type": "function_call", "id": f"fc_{number}_{at}", "call_id": call.id, "name": name, **done}
         space = {"namespace": "multi_agent_v1"} if name in ("spawn_agent", "wait_agent") else {}
         items.append({**item, "arguments": json.dumps(arguments), **space})
@@ -299,7 +285,7 @@ def _thinking(seen: Seen) -> str:
 
 
 def _parts(text: str, size: int = 60) -> list[str]:
-    return [text[at : at + size] for at in range(0, len(text), size)] or [""]
+    return [text[at : at + size] for at in range(0, len(text), size)]
 
 
 SPEAKERS = {"anthropic": anthropic, "chat": chat, "responses": responses}
@@ -311,9 +297,10 @@ SPEAKERS = {"anthropic": anthropic, "chat": chat, "responses": responses}
 @functools.cache
 def _encoding() -> tiktoken.Encoding:
     """o200k_base, from the ranks that bpe-openai brings: tiktoken would download them."""
-    ranks = importlib.resources.files("bpe_openai").joinpath("data/o200k_base.tiktoken.gz").read_bytes()
-    with tempfile.TemporaryDirectory() as folder, patch.dict(os.environ, TIKTOKEN_CACHE_DIR=folder):
-        Path(folder, hashlib.sha1(_RANKS.encode()).hexdigest()).write_bytes(gzip.decompress(ranks))
+    packed = importlib.resources.files("bpe_openai").joinpath("data/o200k_base.tiktoken.gz").read_bytes()
+    pairs = (line.split() for line in gzip.decompress(packed).splitlines())
+    ranks = {base64.b64decode(token): int(rank) for token, rank in pairs}
+    with patch("tiktoken_ext.openai_public.load_tiktoken_bpe", return_value=ranks):
         return tiktoken.get_encoding("o200k_base")
 
 
@@ -341,19 +328,16 @@ def fixed_tokens(body: Body) -> int:
     return tools + sum(tokens(text) for each in prompt for text in _texts(each))
 
 
-def _texts(value: Any, name: str = "") -> Iterator[str]:
+def _texts(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
-        if name == "input":  # the arguments of a call
-            yield json.dumps(value)
-            return
         for key, each in value.items():
-            if key not in _UNSEEN:
-                yield from _texts(each, key)
+            is_call = key == "input" and isinstance(each, Mapping)  # with its arguments
+            yield from [json.dumps(each)] if is_call else _texts(each) if key not in _UNSEEN else ()
     elif isinstance(value, Sequence):
         for each in value:
-            yield from _texts(each, name)
+            yield from _texts(each)
 
 
 def canonical(item: Body) -> str:

@@ -2,12 +2,9 @@
 
     python -m evals.performance.bench [--peers langchain,pydantic-background] [--json PATH]
 
-Each run is a process of its own. With `--peers` the same session goes through other frameworks too, each in an
-environment of its own (made on first use), and their figures stand beside. Compare ratios within one run: single times
-depend on the machine. A missed aim does not change the exit status.
+Each run is a process of its own, each peer in an environment of its own, made on first use. Compare ratios within one
+run: single times depend on the machine. A missed aim does not change the exit status.
 """
-
-from __future__ import annotations
 
 import argparse
 import json

@@ -1,7 +1,5 @@
 """A summarizer that is the same for every manager, of known latency or by steps of the agent. It fails on demand."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import re
@@ -24,8 +22,7 @@ def filler(request: str, max_tokens: int) -> str:
     number = hashlib.sha256(request.encode()).hexdigest()[:8]
     says = f"Summary s{number}: the goal, what was decided, and what is next. "
     rest = "Read the files, edited the lines, ran the tests, noted the errors and how they were mended. "
-    length = max_tokens * CHARACTERS
-    return (says + rest * (length // len(rest) + 1))[:length]
+    return (says + rest * max_tokens)[: max_tokens * CHARACTERS]
 
 
 class Reader:
@@ -90,7 +87,6 @@ class FakeModel:
         """Answer what waits, of one view if it is named; return how many these were."""
         ready = [one for one in self.pending if view in (None, one[0])]
         self.pending = [one for one in self.pending if one not in ready]
-        for _, answer in ready:
-            if not answer.done():
-                answer.set_result(None)
+        for answer in (answer for _, answer in ready if not answer.done()):
+            answer.set_result(None)
         return len(ready)

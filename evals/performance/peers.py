@@ -2,19 +2,17 @@
 
     python -m evals.performance.peers [--names ours,langchain] [--parts counts,times] [--beam FOLDER]
 
-Three runs a manager, each in a process and an environment of its own. `steps` counts without a clock: the hash of what
-is counted is the same on all machines. `live` takes the time. With a folder of BEAM, each manager plays its chats, with
-a summarizer that picks sentences; then this package makes a view of at most as many tokens for each last view, and the
-share of the evidence that both hold is compared, as in `summarizing-context eval run --dataset beam`.
+The hash of what is counted without a clock is the same on all machines. With a folder of BEAM, each manager plays its
+chats, with a summarizer that picks sentences; then this package makes a view of at most as many tokens for each last
+view, and the share of the evidence that both hold is compared.
 """
-
-from __future__ import annotations
 
 import argparse
 import asyncio
 import hashlib
 import json
 import tempfile
+from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -91,14 +89,14 @@ def evidence(names: Sequence[str], dataset: Dataset) -> dict[str, dict[str, Any]
         ours[arm] = list(map(asyncio.run, views))
     found = {}
     for number, name in enumerate(names):
-        texts = {arm: [of_chat[number] for of_chat in views] for arm, views in ours.items()}
-        texts["kept"] = [view["text"] for view in last[name]]
-        values: dict[str, dict[tuple[str, str, str], float]] = {arm: {} for arm in ("kept", *ours)}
-        for arm, held in values.items():  # the share of its evidence that the view of each chat holds
-            for log, view, questions in zip(dataset.logs, texts[arm], asked, strict=True):
+        texts = {"kept": [view["text"] for view in last[name]]}
+        texts |= {arm: [of_chat[number] for of_chat in views] for arm, views in ours.items()}
+        values = defaultdict[str, dict[tuple[str, str, str], float]](dict)
+        for arm, shown in texts.items():  # the share of its evidence that the view of each chat holds
+            for log, view, questions in zip(dataset.logs, shown, asked, strict=True):
                 points = sum(VALUES_HELD.points(question, Text([view])) or 0.0 for question in questions)
-                held[log.name, "", ""] = points / len(questions)
-        digest = hashlib.sha256("\0".join(text for arm in values for text in texts[arm]).encode())
+                values[arm][log.name, "", ""] = points / len(questions)
+        digest = hashlib.sha256("\0".join(text for shown in texts.values() for text in shown).encode())
         found[name] = {
             **{arm: sum(each.values()) / len(each) for arm, each in values.items()},
             "ours_ahead": paired(values["ours"], values["kept"]),

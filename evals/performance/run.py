@@ -9,8 +9,6 @@ whole history and asks for one view, `reopen` opens the session of a live run ag
 file and prints their last views.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import hashlib
@@ -30,7 +28,7 @@ from typing import Any
 from evals.clients.rules import Seal, problem
 from evals.performance.fake_model import MODES, FakeModel, Reader, view_number
 from evals.performance.managers import MANAGERS, Manager, open_manager
-from evals.performance.tokens import Message, anthropic_body, message_tokens, shared_prefix_tokens, steps, wire
+from evals.performance.tokens import CHARACTERS, Message, anthropic_body, message_tokens, shared_characters, steps, wire
 
 WAITED = 0.8  # of the summarizer's latency: a view in which the process did nothing for longer has waited for it
 VIEW_LIMIT = 20.0  # seconds after which a view counts as hung, and the run ends
@@ -52,8 +50,8 @@ class Run:
     own: float = 0.0  # went into measuring: it is no stall, and the agent's pause is shortened by it
     stall: float = 0.0  # the longest time between two beats of the event loop, less the beat itself
     views: list[float] = field(default_factory=list)
-    idle: list[float] = field(default_factory=list)  # of a view, the time in which the process did nothing
-    activations: list[float] = field(default_factory=list)  # views that do not begin with the view before
+    waiting: int = 0  # of these, in which the process did nothing for long
+    activation: float = 0.0  # the slowest view that does not begin with the view before
     view_tokens: list[int] = field(default_factory=list)
     digest: Any = field(default_factory=hashlib.sha256)  # of all views
     history_tokens: int = 0
@@ -69,11 +67,11 @@ class Run:
     async def play(self, messages: Iterable[Message | None]) -> None:
         """Add every message, and ask for a view where the agent would."""
         for message in messages:
+            own = self.own
             if message is not None:
                 self.history_tokens += message_tokens(message)
                 await self.manager.add(message)
                 continue
-            own = self.own
             await self.view()
             if self.model.latency is not None:
                 await asyncio.sleep(max(0.0, self.agent_latency - (self.own - own)))
@@ -98,9 +96,8 @@ class Run:
                 native = await (self.manager.view() if self.model.latency is not None else self.stepped())
         except Exception as error:  # whatever a framework raises into the agent's turn
             self.fault("errors", f"{type(error).__name__}: {error}"[:160])
-        seconds = time.perf_counter() - began
-        self.views.append(seconds)
-        self.idle.append(seconds - (time.process_time() - busy))
+        self.views.append(seconds := time.perf_counter() - began)
+        self.waiting += seconds - (time.process_time() - busy) >= WAITED * (self.model.latency or float("inf"))
         if native is None:
             return
         began = time.perf_counter()
@@ -113,9 +110,13 @@ class Run:
         for dialect, body in (("chat", {"messages": view}), ("anthropic", anthropic_body(view))):
             if refusal := problem(dialect, body, Seal(b"")):
                 self.fault(f"refused_by_{dialect}", f"{dialect}: {refusal}")
-        self.cached_tokens += shared_prefix_tokens(self.before, wires, view)
+        for old, new, message in zip(self.before, wires, view, strict=False):
+            size = message_tokens(message)
+            self.cached_tokens += size if old == new else min(size, shared_characters(old, new) // CHARACTERS)
+            if old != new:
+                break
         if wires[: len(self.before)] != self.before:
-            self.activations.append(seconds)
+            self.activation = max(self.activation, seconds)
         self.before = wires
         self.own += time.perf_counter() - began
 
@@ -126,9 +127,9 @@ class Run:
 
     async def stepped(self) -> Any:
         """Return the view. What it waits for is answered, and counted as a wait."""
-        number = len(self.views) + 1
+        number, began = len(self.views) + 1, time.monotonic()
         view_number.set(number)
-        made, began = asyncio.create_task(self.manager.view()), time.monotonic()
+        made = asyncio.create_task(self.manager.view())
         while not (await asyncio.wait({made}, timeout=BLOCKED))[0]:
             is_lost = time.monotonic() - began > LOST
             self.model.waits += self.model.release(None if is_lost else number)
@@ -147,13 +148,13 @@ class Run:
         """Return what was counted without a clock."""
         model, history = self.model, self.history_tokens
         uncached = sum(self.view_tokens) - self.cached_tokens
-        price = uncached * PRICES["written"] + self.cached_tokens * PRICES["read"]
-        price += (model.input_tokens - model.cached_tokens) * PRICES["input"] + model.cached_tokens * PRICES["read"]
+        price = uncached * PRICES["written"] + (self.cached_tokens + model.cached_tokens) * PRICES["read"]
+        price += (model.input_tokens - model.cached_tokens) * PRICES["input"] + model.output_tokens * PRICES["output"]
         return {
             "views": len(self.views),
             "waits": model.waits,
             "uncached_over_history": uncached / history,
-            "price_over_history": (price + model.output_tokens * PRICES["output"]) / history,
+            "price_over_history": price / history,
             "model_input_over_history": model.input_tokens / history,
             "model_output_over_history": model.output_tokens / history,
             "model_calls": model.calls,
@@ -166,13 +167,13 @@ class Run:
 
     def figures(self) -> dict[str, Any]:
         """Return all that was counted; times in milliseconds."""
-        latency, views = self.model.latency, sorted(self.views)
+        views = sorted(self.views)
         return self.counts() | {
             "view_p50_ms": views[len(views) // 2] * 1e3,
-            "view_p99_ms": views[min(len(views) - 1, int(0.99 * len(views)))] * 1e3,
+            "view_p99_ms": views[int(0.99 * len(views))] * 1e3,
             "view_max_ms": views[-1] * 1e3,
-            "activation_max_ms": max(self.activations, default=0.0) * 1e3,
-            "waiting_views": sum(idle >= WAITED * latency for idle in self.idle) if latency else 0,
+            "activation_max_ms": self.activation * 1e3,
+            "waiting_views": self.waiting,
             "faults": self.faults.total(),
             "stall_ms": self.stall * 1e3,
         }
@@ -210,9 +211,7 @@ async def drive(asked: argparse.Namespace, folder: Path) -> Any:
     if asked.kind == "steps":
         await run.answered()
         model.is_open = True
-        await manager.close()
-        return run.counts()
-    figures = run.figures()
+    figures = run.counts() if asked.kind == "steps" else run.figures()
     if asked.kind == "reopen":
         await manager.settle()  # else what was still to be made is made, and paid, when it is opened again
         await manager.close()

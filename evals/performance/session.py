@@ -1,14 +1,9 @@
 """Does anything grow with the log, and what does work in the background cost? Ratios of one run are what counts.
 
-One session of 100,000 messages: two thousand one by one with a view after every tenth, then many tasks at once up to
-the whole number, then the file opened again, then two thousand more, when what is read after opening is read. And by
-turns, so that whatever else the machine does falls on both sides: adders alone, beside extractive summaries and beside
-summaries by a model; views of one session with and without another one being summarized in the same process.
-
     python -m evals.performance.session
-"""
 
-from __future__ import annotations
+What is compared is measured by turns, so that whatever else the machine does falls on both sides.
+"""
 
 import asyncio
 import gc
@@ -111,7 +106,8 @@ async def one_by_one(context: SummarizingContext, source: Iterable[Message]) -> 
 
 
 async def growth(path: Path) -> dict[str, float]:
-    """Return the figures of the whole life of one session."""
+    """Return the figures of the whole life of one session: some messages one by one with a view after every tenth, many
+    by many tasks at once, the file opened again, and some more when what is read after opening is read."""
     settings = Settings(store=path, session_id="long", max_tokens=BUDGET, token_counter="estimate")
     rows = plain(MESSAGES - 2 * STRETCH)
     async with open_context() as context:  # what is imported when it is first used is no memory of a session
@@ -155,8 +151,7 @@ async def adders() -> dict[str, float]:
 async def busy_views() -> dict[str, float]:
     """Return views of one session, by turns with and without another one being summarized in the same process."""
     settings = Settings(token_counter="estimate", max_tokens=BUDGET)
-    idle: list[float] = []
-    busy: list[float] = []
+    idle, busy = list[float](), list[float]()
     async with open_context(settings) as context:
         await one_by_one(context, messages(1_000, seed=1))
         await context.wait_idle()

@@ -3,9 +3,8 @@
 Four characters are one token. Standard library only: this file also runs in the environments of the peers.
 """
 
-from __future__ import annotations
-
 import json
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 from typing import Any
@@ -68,13 +67,11 @@ def calls_of(message: Message) -> Iterator[tuple[str, str, Any]]:
         yield call["id"], call["function"]["name"], json.loads(call["function"]["arguments"])
 
 
-def rows_of(
-    role: str, text: str, calls: Sequence[tuple[str, str, Any]] = (), results: Iterable[tuple[str, str]] = ()
-) -> list[Message]:
+def rows_of(role: str, text: str, calls: Iterable[Any] = (), results: Iterable[tuple[str, str]] = ()) -> list[Message]:
     """What one message of a framework says: the results of calls (id and text), or a text with calls."""
-    asked = {"tool_calls": [tool_call(*call) for call in calls]} if calls else {}
+    asked = [tool_call(*call) for call in calls]
     rows = [{"role": "tool", "tool_call_id": id, "content": content} for id, content in results]
-    return rows or [{"role": role, "content": text, **asked}]
+    return rows or [{"role": role, "content": text, **({"tool_calls": asked} if asked else {})}]
 
 
 def text_tokens(text: str) -> int:
@@ -101,23 +98,9 @@ def render(messages: Iterable[Message]) -> str:
     return "\n".join(map(wire, messages))
 
 
-def shared_prefix_tokens(before: Sequence[str], now: Sequence[str], messages: Sequence[Message]) -> int:
-    """Tokens of `messages` (whose wire texts are `now`) with which the request before began, too."""
-    shared = 0
-    for old, new, message in zip(before, now, messages, strict=False):
-        if old != new:
-            return shared + min(message_tokens(message), shared_characters(old, new) // CHARACTERS)
-        shared += message_tokens(message)
-    return shared
-
-
 def shared_characters(one: str, other: str) -> int:
     """Characters with which both begin."""
-    low, high = 0, min(len(one), len(other))
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if one[:middle] == other[:middle] else (low, middle - 1)
-    return low
+    return bisect_left(range(min(len(one), len(other))), True, key=lambda at: one[: at + 1] != other[: at + 1])
 
 
 def anthropic_body(messages: Sequence[Message]) -> dict[str, Any]:

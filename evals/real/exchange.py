@@ -1,14 +1,11 @@
 """Recording by hand, with models that read and write files.
 
-    python -m evals.real.exchange add LOG --budget 16000 --share 0.75 --source NAME --licence MIT
-    python -m evals.real.exchange record FOLDER --model "what kind of model"
+    python -m evals.real.exchange FOLDER --model "what kind of model"
 
-`record` takes in the replies of FOLDER, and writes each request that has none to `todo/<key>.txt`. Its reply belongs
-into `replies/<key>.txt`. Call it again until nothing is missing: summaries are asked for first, then answers from
-views, then a judge's marks, who sees the answers under shuffled letters.
+It takes in the replies of FOLDER, and writes each request that has none to `todo/<key>.txt`. Its reply belongs into
+`replies/<key>.txt`. Call it again until nothing is missing: summaries are asked for first, then answers, then a judge's
+marks, who sees the answers under shuffled letters.
 """
-
-from __future__ import annotations
 
 import argparse
 import hashlib
@@ -21,7 +18,7 @@ from typing import Any
 import anyio
 
 from summarizing_context.evaluation.cassettes import Cassette, RecordedModel
-from summarizing_context.evaluation.recording import AskedCase, Recording, add_case, mark_answers, read_answers
+from summarizing_context.evaluation.recording import AskedCase, Recording, mark_answers, read_answers
 from summarizing_context.evaluation.views import ARMS, Case, build
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 
@@ -93,32 +90,15 @@ def record(recording: Recording, folder: Path, name: str, arms: Sequence[str] = 
 
 
 def main() -> None:
-    """Run one of the two commands."""
+    """Take in replies, and write the requests that have none."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--model", required=True, help="what kind of model writes the replies, and when")
+    parser.add_argument("--arms", default=",".join(ARMS), help=f"of {', '.join(ARMS)}")
     parser.add_argument("--data", type=Path, default=Path("evals/real"), help="the folder of the recording")
-    commands = parser.add_subparsers(dest="command", required=True)
-    add = commands.add_parser("add", help="add a log, as far as its cut, to the cases")
-    add.add_argument("log", type=Path)
-    add.add_argument("--name", help="of the case; else that of the file")
-    add.add_argument("--budget", type=int, required=True, help="tokens of a view")
-    where = add.add_mutually_exclusive_group(required=True)
-    where.add_argument("--cut", type=int, help="messages before the view")
-    where.add_argument("--share", type=float, dest="cut", help="of the characters before the view")
-    add.add_argument("--source", required=True)
-    add.add_argument("--licence", required=True)
-    add.add_argument("--session", default="", help="cases of one session count as one in intervals")
-    records = commands.add_parser("record", help="take in replies, and write the requests that have none")
-    records.add_argument("folder", type=Path)
-    records.add_argument("--model", required=True, help="what kind of model writes the replies, and when")
-    records.add_argument("--arms", default=",".join(ARMS), help=f"of {', '.join(ARMS)}")
-    given = vars(parser.parse_args())
-    command, data = given.pop("command"), given.pop("data")
-    if command == "add":
-        case = add_case(data, **given)
-        print(f"{case.name}: cut before message {case.cut}")
-    else:
-        left = record(Recording.open(data), given["folder"], given["model"], given["arms"].split(","))
-        print(f"{left} requests without a reply are in {given['folder'] / 'todo'}")
+    given = parser.parse_args()
+    left = record(Recording.open(given.data), given.folder, given.model, given.arms.split(","))
+    print(f"{left} requests without a reply are in {given.folder / 'todo'}")
 
 
 if __name__ == "__main__":

@@ -7,14 +7,12 @@ import asyncio
 import importlib
 import json
 import operator
+import os
 import random
-import re
-from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -22,19 +20,18 @@ import httpx2
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
-from evals.clients.rules import in_force, problem
-from evals.clients.upstream import provided
-from summarizing_context import MessageError, Settings, SettingsError, open_context
+from evals.clients.rules import in_force, problem, unmarked
+from evals.clients.upstream import canonical, provided
+from summarizing_context import Settings, open_context
 from summarizing_context.contrib.proxy.server import ProxySettings, serving
 from summarizing_context.contrib.serving import bound_socket
 from summarizing_context.testing import ScriptedSummarizer
-from tests.clients.generated import Row, Session, odd_fields
+from tests.clients.generated import BINDING, DIALECTS, Row, Session, odd_fields
 from tests.laws.builders import result
 from tests.laws.shapes import once
 
-BUDGETS = (8_000, 8_000, 8_000, 12_000, 20_000, 20_000, 40_000, 80_000, 120_000, 200_000)
-
-_BINDING = "thinking-binding-controls-2026-08-01"
+SESSIONS = range(int(os.environ.get("GENERATED", "2")))  # seeds of the sessions that go through each door
+BUDGET = int(os.environ.get("BUDGET", "4000"))  # tokens of their views
 
 
 class Arrived(NamedTuple):
@@ -51,55 +48,11 @@ Send = Callable[[Row], Awaitable[Arrived]]
 
 @dataclass
 class Verdict:
-    """What is said of the views of one door. What has to be zero comes first."""
+    """What is said of the views of one door."""
 
-    door: str
-    refused: int = 0
-    broken: int = 0  # views that do not begin with the one before, where no activation was told
-    rules: Counter[str] = field(default_factory=Counter)
-    sessions: int = 0
-    turned_away: int = 0  # sessions that ended with a typed error at the door
     views: int = 0
     shortened: int = 0  # of these, with less than the client's request
-    examples: list[str] = field(default_factory=list)
-
-    def asdict(self) -> dict[str, Any]:
-        return {**vars(self), "rules": dict(self.rules)}
-
-
-async def play(verdict: Verdict, session: Session, door: Any, planting: random.Random | None = None) -> None:
-    """Play a session to its end. With `planting` blocks of no known type are put anywhere into its messages."""
-    verdict.sessions += 1
-    before, known = list[str](), list[Row]()
-    planted: list[tuple[Row, Row]] = []  # blocks, each with its row
-    async with door(session) as send:
-        for _ in range(session.steps):
-            goes_on = all(map(operator.is_, known, session.history)) and len(known) <= len(session.history)
-            rows = [row for row in session.history[len(known) :] if isinstance(row.get("content"), list)]
-            if planting is not None and rows and planting.random() < 0.3:
-                row = planting.choice(rows)
-                planted.append((_plant(session, planting, row), row))
-            known = list(session.history)
-            body = session.body()
-            try:
-                arrived = await send(body)
-            except (MessageError, SettingsError) as error:
-                verdict.turned_away += 1
-                verdict.rules[f"at the door: {error}"[:90]] += 1
-                return
-            now = [json.dumps(_plain(row), sort_keys=True) for row in _rows(arrived.body)]
-            found = said_of(session, body, arrived) or _parted(planted, now, only_text=door is amplifier)
-            broken = goes_on and not found and arrived.activated is False and now[: len(before)] != before
-            verdict.refused += bool(found)
-            verdict.broken += broken
-            verdict.views += 1
-            verdict.shortened += len(now) < len(_rows(body))
-            if found := found or ("broken: a view does not begin with the one before" if broken else ""):
-                verdict.rules[rule := rule_of(found)] += 1
-                place = f"{verdict.door} {session.name} --budget {session.budget}, reply {session.number}"
-                verdict.examples += [f"{place}: {found}"] if verdict.rules[rule] <= 2 else []
-            before = now
-            session.answer(arrived.body)
+    problems: list[str] = field(default_factory=list)
 
 
 def said_of(session: Session, body: Row, arrived: Arrived) -> str:
@@ -114,39 +67,11 @@ def said_of(session: Session, body: Row, arrived: Arrived) -> str:
     held, holds = in_force(body), in_force(arrived.body)
     if lost := [name for name in held if held[name] != holds.get(name)]:
         return f"in force: {lost[0]} was {held[lost[0]]}, is {holds.get(lost[0])}"
-    if _ends(body) != _ends(arrived.body):
-        return "newest: the newest row is not what was said last"
-    return ""
-
-
-def rule_of(words: str) -> str:
-    """The rule that a problem is of: its words without places and names."""
-    words = re.sub(r"^[\w.]*[.\[]\d[\w.\[\]]*: |[\[({].*|\d+|: (toolu|srv|call|rs|fc)\S*", "", words)
-    return words.strip(" :")[:70]
-
-
-def _list(body: Row) -> str:
-    return next(name for name in ("messages", "input", "contents") if name in body)
-
-
-def _rows(body: Row) -> list[Row]:
-    return list(body[_list(body)])
-
-
-def _ends(body: Row) -> Any:
-    last = next((row for row in reversed(_rows(body)) if row.get("role") != "system"), {})
-    return last.get("role"), last.get("type", "message"), last.get("call_id"), last.get("tool_call_id")
-
-
-def _plain(value: Any) -> Any:
-    """A row as a provider's cache compares it: without marks, a text as a block."""
-    if isinstance(value, list):
-        return [_plain(each) for each in value]
-    if not isinstance(value, Mapping):
-        return value
-    made = {name: _plain(each) for name, each in value.items() if name != "cache_control"}
-    content = made.get("content")
-    return {**made, "content": [{"type": "text", "text": content}]} if isinstance(content, str) else made
+    ends = []
+    for rows in (body[session.rows], arrived.body[session.rows]):
+        last = next((row for row in reversed(rows) if row.get("role") != "system"), {})
+        ends.append((last.get("role"), last.get("type", "message"), last.get("call_id"), last.get("tool_call_id")))
+    return "" if ends[0] == ends[1] else "newest: the newest row is not what was said last"
 
 
 @asynccontextmanager
@@ -171,7 +96,7 @@ async def library(session: Session) -> AsyncIterator[Send]:
         async def send(body: Row) -> Arrived:
             nonlocal is_rewritten
             rows = session.history
-            if any(one is not other for one, other in zip(known, rows, strict=False)) or len(known) > len(rows):
+            if not all(map(operator.is_, known, rows)) or len(known) > len(rows):
                 await context.set_messages(rows)
             else:
                 for row in rows[len(known) :]:
@@ -180,11 +105,11 @@ async def library(session: Session) -> AsyncIterator[Send]:
             view = await context.next_view()
             is_rewritten = is_rewritten or view.rewritten_prefix
             shown = [_in_dialect(session.dialect, row) for row in view.messages]
-            made, betas = {**body, _list(body): shown}, session.betas
+            made, betas = {**body, session.rows: shown}, session.betas
             if is_rewritten and session.dialect == "anthropic" and not session.as_sent:
                 thinking = body.get("thinking") or {"type": "adaptive"}
                 asked = {"prefix_mismatch_behavior": "drop_block"}
-                made["thinking"], betas = {**thinking, "block_binding": asked}, [*betas, _BINDING]
+                made["thinking"], betas = {**thinking, "block_binding": asked}, [*betas, BINDING]
             return Arrived(made, betas, view.activation is not None)
 
         yield send
@@ -452,44 +377,44 @@ DOORS: dict[str, tuple[Any, Sequence[str], Sequence[str]]] = {  # with the diale
 }
 
 
-def there() -> list[str]:
-    """The doors whose packages are installed."""
-    needed = {"langchain": "langchain", "pydantic-ai": "pydantic_ai", "amplifier": "amplifier_core"}
-    needed["openai-agents"] = "agents"
-    return [door for door in DOORS if door != "none" and find_spec(needed.get(door, "json")) is not None]
-
-
-async def run(
-    name: str, sessions: Sequence[int], *, steps: int, budget: int = 0, tell: Callable[[str], None] = lambda words: None
-) -> Verdict:
-    """Play sessions of these seeds through a door. `budget` 0: from 8k to 200k tokens."""
-    door, dialects, missing = DOORS[name]
-    verdict = Verdict(name)
-    for seed in sessions:
-        given = budget or BUDGETS[random.Random(seed).randrange(len(BUDGETS))]
-        session = Session(dialects[seed % len(dialects)], seed, steps=steps, budget=given, without=missing)
-        tell(f"{name}: {session.name}")
-        await play(verdict, session, door)
-    return verdict
-
-
-_KNOWN = (  # none of them in a trial
+_KNOWN = (  # none of them where blocks are planted
     *("unknown", "thread", "compaction", "chains", "references", "system_rows", "marks", "thinking", "server_tools"),
     *("paused", "programs", "program", "state", "tool_search", "tool_reference"),
 )
 
 
-async def try_unknown(name: str, trials: Sequence[int], *, tell: Callable[[str], None] = lambda words: None) -> Verdict:
-    """Put blocks of no known type anywhere into messages, and see whether views have them whole or not at all."""
+async def run(name: str, seeds: Iterable[int], *, steps: int, budget: int, unknown: bool = False) -> Verdict:
+    """Play sessions through a door to their ends. `unknown` puts blocks of no known type anywhere into messages, and
+    sees whether views have them whole or not at all."""
     door, dialects, without = DOORS[name]
-    kinds = [dialect for dialect in dialects if dialect in ("anthropic", "responses", "chat")]
-    verdict = Verdict(f"{name}, unknown")
-    for seed in trials:
-        dialect = kinds[seed % len(kinds)]
-        session = Session(dialect, seed, steps=24, budget=4_000, without={*without, *_KNOWN})
-        session.demands.clear()
-        tell(f"{verdict.door}: {session.name}")
-        await play(verdict, session, door, random.Random(seed))
+    if unknown:
+        dialects = [dialect for dialect in dialects if dialect in ("anthropic", "responses", "chat")]
+    verdict = Verdict()
+    for seed in seeds:
+        dialect, chance = DIALECTS[dialects[seed % len(dialects)]], random.Random(seed)
+        session = dialect(seed, steps=steps, budget=budget, without=(*without, *(_KNOWN if unknown else ())))
+        before, known = list[str](), list[Row]()
+        planted: list[tuple[Row, Row]] = []  # blocks, each with its row
+        if unknown:
+            session.demands.clear()
+        async with door(session) as send:
+            for _ in range(steps):
+                goes_on = all(map(operator.is_, known, session.history)) and len(known) <= len(session.history)
+                rows = [row for row in session.history[len(known) :] if isinstance(row.get("content"), list)]
+                if unknown and rows and chance.random() < 0.3:
+                    row = chance.choice(rows)
+                    planted.append((_plant(session, chance, row), row))
+                known, body = list(session.history), session.body()
+                arrived = await send(body)
+                now = list(map(canonical, arrived.body[session.rows]))
+                found = said_of(session, body, arrived) or _parted(planted, now, only_text=door is amplifier)
+                if goes_on and arrived.activated is False and now[: len(before)] != before:
+                    found = found or "a view does not begin with the one before"
+                verdict.views += 1
+                verdict.shortened += len(now) < len(body[session.rows])
+                verdict.problems += [f"{session.name}, reply {session.number}: {found}"] if found else []
+                before = now
+                session.answer(arrived.body)
     return verdict
 
 
@@ -518,15 +443,13 @@ def _parted(planted: Sequence[tuple[Row, Row]], shown: Sequence[str], *, only_te
     """Whether a block stands in these rows otherwise than it was said, or its message without it. A host's rows may
     have no form for a block that it does not know: `only_text` takes its whole JSON for it."""
     for block, row in planted:
-        whole = json.dumps(_plain(block), sort_keys=True)
+        whole = json.dumps(unmarked(block), sort_keys=True)
         as_text = json.dumps(block, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         as_text = json.dumps({"text": as_text})[1:-1]  # as it stands in the JSON of a row
         others = [json.dumps(each, sort_keys=True) for each in row["content"] if each.get("type") == "text"]
         for text in shown:
-            if whole in text or "<history" in text or "<earlier_message" in text:
-                continue  # it is covered, and quoted at most
-            if only_text and as_text in text:
-                continue  # whole, in the one form that the host's rows have for it
+            if whole in text or "<history" in text or "<earlier_message" in text or (only_text and as_text in text):
+                continue  # it stands there whole, or is covered and quoted at most
             if block["says"] in text:
                 return "unknown: a block was made something else"
             if any(len(other) > 60 and other in text for other in others):

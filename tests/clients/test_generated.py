@@ -10,9 +10,11 @@ from tests.clients import players
 from tests.clients.generated import Session
 
 
-async def test_what_is_generated_is_lawful_as_it_is_and_what_a_door_does_wrong_is_seen():
+async def test_what_is_generated_is_lawful_as_it_is_and_what_a_door_does_wrong_is_seen(
+    monkeypatch: pytest.MonkeyPatch,
+):
     verdict = await players.run("none", range(4), steps=25, budget=4_000)
-    assert (verdict.examples, verdict.views) == ([], 100)
+    assert (verdict.problems, verdict.views) == ([], 100)
 
     @asynccontextmanager
     async def forgets(session: Session) -> AsyncIterator[Any]:
@@ -23,20 +25,20 @@ async def test_what_is_generated_is_lawful_as_it_is_and_what_a_door_does_wrong_i
 
         yield send
 
-    verdict = players.Verdict("forgets")
-    await players.play(verdict, Session("anthropic", 1, steps=20, budget=4_000), forgets)
-    assert verdict.refused > 5
+    monkeypatch.setitem(players.DOORS, "forgets", (forgets, ("anthropic",), ()))
+    verdict = await players.run("forgets", [1], steps=20, budget=4_000)
+    assert len(verdict.problems) > 5
 
 
 @pytest.mark.parametrize("door", ["library", "proxy", "amplifier"])
 async def test_every_shape_has_a_lawful_view(door: str):
-    verdict = await players.run(door, range(2), steps=36, budget=4_000)
-    assert verdict.examples == []
+    verdict = await players.run(door, players.SESSIONS, steps=36, budget=players.BUDGET)
+    assert verdict.problems == []
     assert verdict.shortened > 10
 
 
 @pytest.mark.parametrize("door", ["library", "proxy", "amplifier"])
 async def test_an_unknown_block_travels_whole_or_is_covered_whole(door: str):
-    verdict = await players.try_unknown(door, range(2))
-    assert verdict.examples == []
+    verdict = await players.run(door, players.SESSIONS, steps=24, budget=players.BUDGET, unknown=True)
+    assert verdict.problems == []
     assert verdict.shortened > 10

@@ -4,12 +4,13 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from copy import deepcopy
+from functools import partial
 from typing import Any
 
 import pytest
 
 from evals.clients.rules import Given, Seal, problem
-from tests.clients.generated import Session
+from tests.clients.generated import DIALECTS
 
 SEAL = Seal(b"secret")
 
@@ -201,14 +202,11 @@ def parts_of(body: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
 def test_no_request_of_a_session_may_lose_half_of_a_pair_or_change_what_is_opaque(dialect: str):
     halves, changed = Counter[str](), Counter[str]()
     for seed in range(4):
-        session = Session(dialect, seed, steps=18, budget=4_000)
+        session = DIALECTS[dialect](seed, steps=18, budget=4_000)
         for step in range(18):
             body = deepcopy(session.body())
-
-            def refused(sent: Any = body, session: Session = session) -> str:
-                kept = {"betas": session.betas, "demands": session.demands, "given": session.given}
-                return problem(dialect, sent, session.seal, **kept)
-
+            kept: Any = {"betas": session.betas, "demands": session.demands, "given": session.given}
+            refused = partial(problem, dialect, body, session.seal, **kept)
             assert refused() == ""
             for kind, holder, place in list(parts_of(body)) if step in (8, 16) else ():
                 part = holder[place]

@@ -1,11 +1,8 @@
 """The managers that are compared: what each has to do, and the table of them.
 
-Only `view` is timed. Turning messages into the framework's own and its view back into plain messages is the adapter's
-work, and is not. Adapters are imported only where they run: each framework has an environment of its own, a venv under
-`.environments/` with the pinned package.
+Only `view` is timed, not what turns messages into the framework's own and its view back into plain ones. Adapters are
+imported only where they run: each framework has an environment of its own, a venv with the pinned package.
 """
-
-from __future__ import annotations
 
 import importlib
 import shutil
@@ -37,7 +34,6 @@ class Manager:
 
     async def open(self) -> None:
         """Begin the session, or open it again."""
-        raise NotImplementedError
 
     async def add(self, message: Message) -> None:
         """Append a message."""
@@ -76,35 +72,23 @@ class Manager:
 
 
 class Entry(NamedTuple):
-    """One manager."""
-
     module: str  # here
     package: str  # in an environment of its own; "" for this one
     defaults: str  # what it runs with
 
 
-HARNESS = "pydantic-ai-harness==0.62.0"
+HARNESS, FRAMEWORK = "pydantic-ai-harness==0.62.0", "agent-framework-core==1.23.0"
 MANAGERS: dict[str, Entry] = {
     "ours": Entry("ours", "", "Settings(max_tokens=budget), durable SQLite file, summaries by the fake model"),
     "ours-extractive": Entry("ours", "", "the same without a model: the built-in extractive summarizer"),
     "langchain": Entry("langchain", "langchain==1.5.2", "SummarizationMiddleware, trigger 85 %, keeps 20 messages"),
-    "deepagents": Entry(
-        "deepagents", "deepagents==0.7.32", "create_summarization_middleware: trigger 85 %, keeps 10 %"
-    ),
+    "deepagents": Entry("deepagents", "deepagents==0.7.32", "its summarization middleware, trigger 85 %, keeps 10 %"),
     "pydantic": Entry("pydantic_harness", HARNESS, "SummarizingCompaction, trigger 85 %, keeps 20 messages"),
-    "pydantic-background": Entry(
-        "pydantic_harness", HARNESS, "FallbackCompaction: max_fraction=0.85, background_start=0.85, keeps 10 %"
-    ),
+    "pydantic-background": Entry("pydantic_harness", HARNESS, "FallbackCompaction, start 85 % of 85 %, keeps 10 %"),
     "openai": Entry("openai_agents", "openai-agents==0.24.0", "OpenAIResponsesCompactionSession, trigger 85 %"),
-    "agent-framework": Entry(
-        "agent_framework",
-        "agent-framework-core==1.23.0",
-        "SummarizationStrategy to 85 % of the budget, keeps 20 messages",
-    ),
+    "agent-framework": Entry("agent_framework", FRAMEWORK, "SummarizationStrategy to 85 %, keeps 20 messages"),
     "adk": Entry("adk", "google-adk==2.13.0", "EventsCompactionConfig: token_threshold 85 %, retains 20 events"),
-    "strands": Entry(
-        "strands", "strands-agents==1.62.0", "SummarizingConversationManager, proactive at 85 %, ratio 30 %"
-    ),
+    "strands": Entry("strands", "strands-agents==1.62.0", "SummarizingConversationManager at 85 %, ratio 30 %"),
     "cliffcompaction": Entry("cliffcompaction", "cliffcompaction==0.1.0", "its engine in process, threshold 85 %"),
 }
 

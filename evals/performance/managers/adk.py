@@ -1,7 +1,5 @@
 """Google's ADK: EventsCompactionConfig by tokens, as its request processor runs it before each call of the model."""
 
-from __future__ import annotations
-
 from itertools import count
 from typing import Any
 
@@ -53,8 +51,8 @@ class Adapter(Manager):
         if role == "tool":
             answer = types.FunctionResponse(id=message["tool_call_id"], name="read_file", response={"result": text})
             parts = [types.Part(function_response=answer)]
-        for id, name, arguments in calls_of(message):
-            parts.append(types.Part(function_call=types.FunctionCall(id=id, name=name, args=arguments)))
+        called = (types.FunctionCall(id=id, name=name, args=given) for id, name, given in calls_of(message))
+        parts += [types.Part(function_call=call) for call in called]
         content = types.Content(role="model" if role == "assistant" else "user", parts=parts)
         event = Event(author="user" if role == "user" else AGENT, content=content, timestamp=float(next(self.clock)))
         if role == "assistant" and self.tokens:

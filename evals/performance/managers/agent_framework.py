@@ -1,7 +1,5 @@
 """Microsoft's agent-framework: SummarizationStrategy inside the strategy that holds a token budget."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,21 +11,15 @@ from evals.performance.managers import KEEP, TRIGGER, Manager
 from evals.performance.tokens import Message, render, rows_of, text_tokens
 
 
-class Counter:
-    """The counter of this benchmark, as the framework wants it."""
-
-    def count_tokens(self, text: str) -> int:
-        return text_tokens(text)
-
-
 class Adapter(Manager):
     """Messages of one agent, annotated and projected before each request. It is its own chat client for summaries."""
 
     async def open(self) -> None:
         self.messages: list[Native] = []
-        strategy = SummarizationStrategy(client=self, target_count=KEEP, threshold=KEEP // 2, tokenizer=Counter())
+        self.counter: Any = {"tokenizer": SimpleNamespace(count_tokens=text_tokens)}
+        strategy = SummarizationStrategy(client=self, target_count=KEEP, threshold=KEEP // 2, **self.counter)
         budget = int(self.budget * TRIGGER)
-        self.strategy = TokenBudgetComposedStrategy(token_budget=budget, tokenizer=Counter(), strategies=[strategy])
+        self.strategy = TokenBudgetComposedStrategy(token_budget=budget, strategies=[strategy], **self.counter)
 
     async def get_response(self, messages: list[Native], **_: Any) -> Any:
         return SimpleNamespace(text=await self.model.summarize(render(self.rows(messages))))
@@ -36,13 +28,13 @@ class Adapter(Manager):
         contents = [Content.from_text(message["content"])]
         if message["role"] == "tool":
             contents = [Content.from_function_result(message["tool_call_id"], result=message["content"])]
-        for call in message.get("tool_calls") or ():
-            function = call["function"]
-            contents.append(Content.from_function_call(call["id"], function["name"], arguments=function["arguments"]))
+        contents += [
+            Content.from_function_call(call["id"], **call["function"]) for call in message.get("tool_calls", ())
+        ]
         self.messages.append(Native(message["role"], contents))
 
     async def view(self) -> Any:
-        return await apply_compaction(self.messages, strategy=self.strategy, tokenizer=Counter())
+        return await apply_compaction(self.messages, strategy=self.strategy, **self.counter)
 
     def plain(self, message: Native) -> list[Message]:
         results = [content for content in message.contents if content.type == "function_result"]

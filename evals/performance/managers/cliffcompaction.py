@@ -1,7 +1,5 @@
 """CliffCompaction: the engine of its proxy rewrites a whole request, mechanically; here in process, without HTTP."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from cliffcompaction.config import Config

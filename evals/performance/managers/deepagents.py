@@ -1,7 +1,5 @@
 """deepagents' summarization middleware: it wraps the model call, keeps the state and offloads old text to a file."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from deepagents.backends import FilesystemBackend

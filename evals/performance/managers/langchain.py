@@ -3,8 +3,6 @@
 The messages, the counter of tokens and the chat model are deepagents', too.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from itertools import count
@@ -12,32 +10,25 @@ from typing import Any
 
 from langchain.agents.middleware import SummarizationMiddleware
 from langchain_core.language_models.chat_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage, convert_to_messages, convert_to_openai_messages
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langgraph.graph.message import add_messages
 
 from evals.performance.managers import TRIGGER, Manager
-from evals.performance.tokens import CHARACTERS, FRAME, Message, calls_of, render, rows_of
+from evals.performance.tokens import CHARACTERS, FRAME, Message, render
 
 IDS = count(1)  # the reducer of a graph gives each message an id
-ROLES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool"}
-KINDS = {"user": HumanMessage, "assistant": AIMessage, "system": SystemMessage, "tool": ToolMessage}
 
 
 def to_langchain(message: Message) -> BaseMessage:
-    fields: dict[str, Any] = {"content": message["content"], "id": f"m{next(IDS)}"}
-    if message["role"] == "tool":
-        fields |= {"tool_call_id": message["tool_call_id"], "name": "read_file"}
-    if message["role"] == "assistant":
-        fields["tool_calls"] = [{"id": id, "name": name, "args": given} for id, name, given in calls_of(message)]
-    return KINDS[message["role"]](**fields)
+    return convert_to_messages([{**message, "id": f"m{next(IDS)}"}])[0]
 
 
 def count_tokens(messages: Sequence[BaseMessage], **_: Any) -> int:
     """What `tokens` counts, without the way over plain messages."""
     total = 0
     for message in messages:
-        characters = FRAME + len(_text(message))
+        characters = FRAME + len(message.text)
         if isinstance(message, AIMessage):
             for call in message.tool_calls:
                 characters += len(call["id"] or "") + len(call["name"]) + len(json.dumps(call["args"]))
@@ -45,12 +36,6 @@ def count_tokens(messages: Sequence[BaseMessage], **_: Any) -> int:
             characters += len(message.tool_call_id)
         total += -(-characters // CHARACTERS)
     return total
-
-
-def _text(message: BaseMessage) -> str:
-    if isinstance(message.content, str):
-        return message.content
-    return "".join(part if isinstance(part, str) else part.get("text", "") for part in message.content)
 
 
 class ChatModel(BaseChatModel):
@@ -88,7 +73,4 @@ class Adapter(Manager):
         return list(self.messages)
 
     def plain(self, message: BaseMessage) -> list[Message]:
-        calls = message.tool_calls if isinstance(message, AIMessage) else []
-        asked = [(call["id"], call["name"], call["args"]) for call in calls]
-        results = [(message.tool_call_id, _text(message))] if isinstance(message, ToolMessage) else []
-        return rows_of(ROLES[message.type], _text(message), asked, results)
+        return [convert_to_openai_messages(message)]

@@ -3,8 +3,6 @@
 The server here answers `responses.compact` as the real one is documented to: the messages of the user, then the item.
 """
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 
@@ -41,8 +39,7 @@ class Adapter(Manager):
         role, content = message["role"], message["content"]
         if role == "user" and self.new:  # the run before has ended
             self.ended = True
-            await self.session.add_items(self.new)
-            self.new = []
+            await self.stored()
         if role == "tool":
             self.new.append({"type": "function_call_output", "call_id": message["tool_call_id"], "output": content})
         else:
@@ -54,10 +51,12 @@ class Adapter(Manager):
         if self.ended:  # the runner does it at the end of the run; the agent waits there
             self.ended = False
             await self.session.run_compaction({"compaction_mode": "input"})
-        if self.new:
-            await self.session.add_items(self.new)
-            self.new = []
+        await self.stored()
         return await self.session.get_items()
+
+    async def stored(self) -> None:
+        new, self.new = self.new, []
+        await self.session.add_items(new)
 
     def rows(self, messages: Any) -> list[Message]:
         rows: list[Message] = []

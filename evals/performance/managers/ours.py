@@ -1,7 +1,5 @@
 """This package, as a user opens it: a durable log in SQLite, views from memory, summaries in the background."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from evals.performance.fake_model import FakeModel

@@ -1,7 +1,5 @@
 """pydantic-ai-harness: SummarizingCompaction in the request, or FallbackCompaction with its background start."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Strands' SummarizingConversationManager, asked before the request by the hook of the agent loop."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from strands import Agent
@@ -53,11 +51,8 @@ class Adapter(Manager):
                 messages.append({"role": "user", "content": []})
             messages[-1]["content"].append({"toolResult": result})
         else:
-            calls: Any = [
-                {"toolUse": {"toolUseId": id, "name": name, "input": arguments}}
-                for id, name, arguments in calls_of(message)
-            ]
-            messages.append({"role": role, "content": [text, *calls]})
+            calls: Any = ({"toolUseId": id, "name": name, "input": given} for id, name, given in calls_of(message))
+            messages.append({"role": role, "content": [text, *({"toolUse": call} for call in calls)]})
 
     async def view(self) -> list[Any]:
         tokens = sum(map(message_tokens, self.shown(self.agent.messages)))
