@@ -6,7 +6,7 @@ import asyncio
 import logging
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar, get_args
 from weakref import WeakValueDictionary
@@ -25,6 +25,8 @@ from summarizing_context.summarizers.base import Caller, SummaryReply
 from summarizing_context.summarizers.prompts import in_use
 from summarizing_context.summarizers.verification import GROUNDING_VERSION
 from summarizing_context.worker.summary_cache import SummaryCache
+
+_CLAIM = 300.0  # seconds; other hosts wait no longer for one that lives
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +47,7 @@ class Recipe:
     def __init__(self, settings: Settings, name: str | None, *, own: bool, redact: Redaction | None) -> None:
         self.maker: Maker = "extractive" if own else "model"
         self.shared = name is not None  # whether the store may keep and offer them
+        self.claims = not own and settings.workers == "own"  # what is paid for; a pool's workers claim it themselves
         self.memory_tokens = settings.summary_max_tokens or 400  # of a note on what later sessions need
         self.redact: Redact | None = None if own else redact
         self._prompts = {purpose: in_use(purpose, settings.prompts) for purpose in get_args(Prompted)}
@@ -93,13 +96,15 @@ _held_keys: WeakValueDictionary[tuple[int, Hashable, SummaryKey], asyncio.Lock] 
 
 @asynccontextmanager
 async def paid_once(store: Store, recipe: Recipe, key: SummaryKey, owner: object) -> AsyncIterator[None]:
-    """Hold a key while it is looked up in the store, paid for, and kept; one task of an event loop holds it.
+    """Hold a key while it is looked up in the store, paid for, and kept.
 
-    An `owner` whose summaries are not shared pays for its own.
+    One task of an event loop holds it, and one of the hosts that share the store. An `owner` whose summaries are not
+    shared pays for its own.
     """
     is_shared = recipe.shared and store.name != ":memory:"
+    hosts = getattr(store, "claims", None) if is_shared and recipe.claims else None  # a store may have none
     wanted = (id(asyncio.get_running_loop()), store.name if is_shared else id(owner), key)
-    async with _held_keys.setdefault(wanted, asyncio.Lock()):
+    async with _held_keys.setdefault(wanted, asyncio.Lock()), hosts.held(key, _CLAIM) if hosts else nullcontext():
         yield
 
 

@@ -203,7 +203,7 @@ async def test_a_request_that_goes_on_failing_is_tried_again_later_and_later_and
 
     async def taken() -> bool:
         found = await requests.take("model", 5)
-        requests.give_up(key)
+        store.claims.give_up(key)
         return [one for one, _, _ in found] == [key]
 
     await requests.ask("s", key, "model", b"{}")

@@ -18,6 +18,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from summarizing_context.contrib.postgres import pool as workers
+from summarizing_context.contrib.postgres import store as hosts
 from summarizing_context.stores.base import Scope
 from tests import postgres_server
 from tests.contract.store_builders import entries, log_of, nothing, numbered, opened
@@ -76,7 +77,7 @@ def _wait_for(address: str) -> None:
 @pytest.fixture
 def address(pooler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A store that is not there yet, behind the pooler. No notice comes: who waits looks again, here at once."""
-    monkeypatch.setattr(workers, "LOOK_AGAIN", 0.1)
+    monkeypatch.setattr(hosts, "LOOK_AGAIN", 0.1)
     monkeypatch.setattr(workers, "_LOOK_AGAIN", 0.1)
     _, _, ours = postgres_server.address_for(tmp_path).partition("&schema=")
     return f"{pooler}&schema={ours}"
@@ -104,6 +105,7 @@ async def test_many_hosts_share_few_connections_of_the_server(address):
     [
         direct.test_a_session_of_another_host_is_refused_and_names_it,
         direct.test_a_host_that_lost_its_lease_writes_nothing_and_is_told,
+        direct.test_two_hosts_with_the_same_log_pay_for_each_summary_once,
         direct.test_stores_that_create_one_schema_at_the_same_time_all_succeed,
         pool.test_a_worker_makes_what_a_host_asks_for_and_the_host_shows_it,
     ],

@@ -10,7 +10,8 @@ import anyio
 import psycopg
 import pytest
 
-from summarizing_context import Settings, SummarizingContext, open_context
+from summarizing_context import Settings, SummarizingContext, SummaryJob, open_context
+from summarizing_context.contrib.postgres import store as shared
 from summarizing_context.contrib.postgres.store import PostgresStore, read_address, unreachable
 from summarizing_context.errors import (
     SessionInUseError,
@@ -21,7 +22,7 @@ from summarizing_context.errors import (
 )
 from summarizing_context.stores.base import MemoryScope, NewMemory, Place, keep_memories
 from tests import postgres_server
-from tests.contract.store_builders import entries, log_of, nothing, numbered, opened
+from tests.contract.store_builders import entries, key, log_of, nothing, numbered, opened
 
 
 @contextmanager
@@ -114,11 +115,77 @@ async def test_hosts_that_store_memories_of_a_project_at_once_lose_none(address)
         assert len(found) == len(kept) + rounds
 
 
+# Paid once for all hosts
+
+
+class Paying:
+    """A summarizer of a host. It notes what it was asked, and answers when it may."""
+
+    recipe = "paying"
+
+    def __init__(self, asked: list[str], may_answer: anyio.Event) -> None:
+        self.asked, self.may_answer, self.was_asked = asked, may_answer, anyio.Event()
+
+    async def summarize(self, job: SummaryJob) -> str:
+        self.asked.append(f"{job.kind} {job.range_hash} {job.max_tokens}")
+        self.was_asked.set()
+        await self.may_answer.wait()
+        return "none" if job.kind == "rules" else f"Done: {len(self.asked)} things were asked for."
+
+
 async def fill(context: SummarizingContext) -> None:
     for number in range(44):
         await context.add_message({"role": "user", "content": f"Step {number}: " + "plant a tulip. " * 60})
         await context.add_message({"role": "assistant", "content": f"Planted {number}."})
     await context.get_messages_for_request()
+
+
+async def test_two_hosts_with_the_same_log_pay_for_each_summary_once(address):
+    asked: list[str] = []
+    payers = [Paying(asked, anyio.Event()) for _ in range(3)]
+    async with AsyncExitStack() as hosts:
+        contexts = [
+            await hosts.enter_async_context(
+                open_context(Settings(store=host, session_id=name, max_tokens=8_000), summarizer=payer)
+            )
+            for name, host, payer in zip("abc", (address, *[another_host(address)] * 2), payers, strict=True)
+        ]
+        for context in contexts:
+            await fill(context)
+        await payers[0].was_asked.wait()
+        for payer in payers:
+            payer.may_answer.set()
+        for context in contexts:
+            assert await context.wait_idle(60)
+        assert len(asked) == len(set(asked)) > 3
+        figures = [context.statistics() for context in contexts]
+    assert len({one.summaries_ready for one in figures}) == 1
+    assert {one.summaries_failed for one in figures} == {0}
+
+
+@pytest.mark.parametrize("end", ["block", "deadline", "lease"])
+async def test_a_claim_ends_with_its_block_its_deadline_or_the_lease_of_its_host(address, monkeypatch, end):
+    monkeypatch.setattr(shared, "LOOK_AGAIN", 0.05)
+    taken = anyio.Event()
+
+    async def take(store: PostgresStore) -> None:
+        async with store.claims.held(key(1), 60):
+            taken.set()
+
+    async with opened(address) as one, opened(another_host(address)) as two, anyio.create_task_group() as tasks:
+        async with one.claims.held(key(1), 0.5 if end == "deadline" else 60):
+            tasks.start_soon(take, two)
+            with anyio.move_on_after(0.2):
+                await taken.wait()
+            assert end == "deadline" or not taken.is_set()
+            if end == "lease":
+                with sql(address) as connection:  # as if that host had ended long ago
+                    connection.execute("update claims set writer = 'gone'")
+            if end != "block":
+                with anyio.fail_after(60):
+                    await taken.wait()
+        with anyio.fail_after(60):
+            await taken.wait()
 
 
 async def test_a_view_is_made_while_the_server_answers_nothing(address):

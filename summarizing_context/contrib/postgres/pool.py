@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
 from typing import Any
 
-from summarizing_context.contrib.postgres.store import PostgresConnection, PostgresStore
+from summarizing_context.contrib.postgres.store import PostgresConnection, PostgresStore, looks
 from summarizing_context.errors import SettingsError, StoreError, SummarizerError, SummarizerNotReady
 from summarizing_context.settings import Settings, without_default_cap
 from summarizing_context.stores.base import NOWHERE, Places, SessionStore, StoredSummary, SummaryKey
@@ -24,7 +24,6 @@ from summarizing_context.summarizers.providers import make_caller, make_model
 from summarizing_context.summarizers.verification import GROUNDING_VERSION
 
 RETRIES = (60.0, 300.0, 1_800.0, 7_200.0, 21_600.0, 86_400.0)  # seconds from each failure to the next try
-LOOK_AGAIN = 0.5  # seconds from a host's first look to the next; later ones come more slowly
 _CLAIM = 300.0  # seconds that a summary may take before another worker pays for it
 _LOOK_AGAIN = 1.0  # seconds until a worker that has room looks for requests, or tries again what the store failed
 
@@ -71,20 +70,13 @@ class PostgresRequests:
 
         return await self._store.submit(work)
 
-    def give_up(self, key: SummaryKey) -> None:
-        """End a claim of this worker. Its end is not waited for, and may fail."""
-        values = key._asdict()
-        with suppress(StoreError):  # closed
-            done = self._store.submit(lambda own: own.run("give_up_claim", **values, writer=own.writer))
-            done.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
-
     async def wait(self, key: SummaryKey) -> str | None:
-        """Look until a request is answered, or removed with its session; return the error where it failed."""
-        look = LOOK_AGAIN
-        while (row := await self.run("find_error", **key._asdict())) is not None and row[0] is None:
-            await asyncio.sleep(look)
-            look = min(look * 1.5, 5.0)
-        return None if row is None else str(row[0])
+        """Wait until a request is answered, or removed with its session; return the error where it failed."""
+        async for _ in looks():
+            row = await self.run("find_error", **key._asdict())
+            if row is None or row[0] is not None:
+                return None if row is None else str(row[0])
+        return None
 
     async def answer(self, session_id: str, key: SummaryKey, summary: StoredSummary, places: Places) -> None:
         """Keep a summary unless there is one, and end its request, in one transaction. It is dropped where its session
@@ -230,4 +222,5 @@ class PoolWorker:
             with suppress(StoreError):  # it is tried again
                 await requests.fail(key, cause)
         finally:
-            requests.give_up(key)
+            if self._store.claims is not None:
+                self._store.claims.give_up(key)

@@ -10,6 +10,7 @@ the table's file until a VACUUM has made the space free and the server has used 
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import re
@@ -18,8 +19,8 @@ import threading
 import time
 import unicodedata
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Any
@@ -40,7 +41,7 @@ from summarizing_context.errors import (
     StoreUnreachableError,
 )
 from summarizing_context.messages.search_terms import indexed_words
-from summarizing_context.stores.base import StoredEntry
+from summarizing_context.stores.base import StoredEntry, SummaryKey
 from summarizing_context.stores.relational.store import (
     VERSION,
     Engine,
@@ -58,6 +59,7 @@ logger = logging.getLogger(__name__)
 _RETRY = 0.1  # seconds
 
 _WRITE = "write postgresql://user@host:5432/database, with %40 for @ and %2F for / in a name or password"
+LOOK_AGAIN = 0.5  # seconds from the first look to the next; later ones come more slowly
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,24 +340,10 @@ class PostgresStore(RelationalStore):
         place = self._address = read_address(address)
         self._claimed: set[str] = set()
         super().__init__(place.name, place, partial(PostgresEngine, place), read_only=read_only)
+        self.claims = None if read_only else PostgresClaims(self)  # which host pays for a summary
 
     async def delete_session(self, session_id: str) -> bool:
-        def work(connection: PostgresConnection) -> bool:
-            with connection.transaction():
-                row = connection.run("lock_session", session_id=session_id).fetchone()
-                if row is None:
-                    return False
-                if session_id not in self._claimed:
-                    _refuse_if_held(connection, session_id, row)
-                remove_session(connection, session_id)
-                _trim(connection, everything=False)
-                for name in ("leave_requests", "remove_requests", "remove_own_summaries", "remove_uses"):
-                    connection.run(name, session_id=session_id)
-            connection.fences.pop(session_id, None)
-            self._claimed.discard(session_id)
-            return True
-
-        return await self.submit_alone("delete a session", work)
+        return await self.submit_alone("delete a session", lambda connection: self._delete(connection, session_id))
 
     async def purge(self) -> int:
         """Remove what no session uses any longer; return the bytes of the texts."""
@@ -425,6 +413,21 @@ class PostgresStore(RelationalStore):
         with connection.raw.pipeline():  # what needs no answer goes to the server at once
             super()._append(connection, session_id, entries)
 
+    def _delete(self, connection: PostgresConnection, session_id: str) -> bool:
+        with connection.transaction():
+            row = connection.run("lock_session", session_id=session_id).fetchone()
+            if row is None:
+                return False
+            if session_id not in self._claimed:
+                _refuse_if_held(connection, session_id, row)
+            remove_session(connection, session_id)
+            _trim(connection, everything=False)
+            for name in ("leave_requests", "remove_requests", "remove_own_summaries", "remove_uses"):
+                connection.run(name, session_id=session_id)
+        connection.fences.pop(session_id, None)
+        self._claimed.discard(session_id)
+        return True
+
 
 def _refuse_if_held(connection: PostgresConnection, session_id: str, row: Sequence[Any]) -> None:
     """Raise `SessionInUseError` where a session's row, as `lock_session` finds it, names another living writer."""
@@ -443,3 +446,47 @@ def _trim(connection: PostgresConnection, *, everything: bool) -> int:
     branches = [number for (number,) in connection.run("lock_trimmed", everything=everything)]
     row = connection.run("trim", everything=everything, branches=branches).fetchone() if branches else None
     return int(row[0]) if row else 0
+
+
+# What hosts and workers share. Hosts look from time to time, so that a pooler may stand before the server.
+
+
+async def looks() -> AsyncIterator[None]:
+    look = LOOK_AGAIN
+    while True:
+        yield
+        await asyncio.sleep(look)
+        look = min(look * 1.5, 5.0)
+
+
+class PostgresClaims:
+    """Which of the hosts asks a model for a key. A store that fails costs the sharing of a summary, not the summary."""
+
+    def __init__(self, store: PostgresStore) -> None:
+        self._store = store
+
+    @asynccontextmanager
+    async def held(self, key: SummaryKey, seconds: float) -> AsyncIterator[None]:
+        """Hold a key for so many seconds at most. Waits while another living host holds it."""
+
+        def take(connection: PostgresConnection) -> bool:
+            taken = connection.run("take_claim", **key._asdict(), writer=connection.writer, seconds=seconds)
+            return taken.fetchone() is not None
+
+        try:  # also one that was cancelled may have been taken
+            try:
+                async for _ in looks():
+                    if await self._store.submit(take):
+                        break
+            except StoreError as error:
+                logger.warning("a summary is made without a claim", extra={"cause": type(error).__name__})
+            yield
+        finally:
+            self.give_up(key)
+
+    def give_up(self, key: SummaryKey) -> None:
+        """End a claim of this host, which may have none. Its end is not waited for, and may fail."""
+        values = key._asdict()
+        with suppress(StoreError):  # closed
+            done = self._store.submit(lambda own: own.run("give_up_claim", **values, writer=own.writer))
+            done.add_done_callback(lambda ended: ended.cancelled() or ended.exception())

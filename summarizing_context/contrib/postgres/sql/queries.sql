@@ -69,6 +69,15 @@ select 1 from store.checkpoints where id = :id for key share;
 -- guard_memories: nobody else keeps memories of this scope until the transaction ends
 select pg_advisory_xact_lock(hashtextextended(coalesce('project ' || cast(:project as text), 'session ' || :session_id), 7));
 
+-- take_claim: for this writer, where nobody holds it, its deadline has passed, or the lease of its holder has ended
+insert into store.claims (range_hash, recipe_hash, writer, until)
+values (:range_hash, :recipe_hash, :writer, clock_timestamp() + make_interval(secs => :seconds))
+on conflict (range_hash, recipe_hash) do update set writer = excluded.writer, until = excluded.until
+where claims.until < clock_timestamp() or not exists (
+    select 1 from store.writers where writers.id = claims.writer and writers.until > clock_timestamp()
+)
+returning 1;
+
 -- give_up_claim: of this writer
 delete from store.claims where range_hash = :range_hash and recipe_hash = :recipe_hash and writer = :writer;
 

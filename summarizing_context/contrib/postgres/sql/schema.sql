@@ -169,7 +169,7 @@ begin
     return seen;
 end $$;
 
--- Which worker of the pool pays for a summary now.
+-- Who pays for a summary now: one host asks a model for a key, and the others wait for what it gets.
 
 create table store.claims (
     range_hash text not null,
