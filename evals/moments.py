@@ -1,15 +1,13 @@
 """Measure activations at natural ends against activations at the high water alone, on transcripts and without a model.
 
-    python -m evals.moments FOLDER [--budget 32000] [--part 0/6]
+    python -m evals.moments FOLDER [--budget 32000]
 
 Each session that has ends and outgrows half of a budget is played without `natural_ends`, with them, and with a lower
 high water, each message of the assistant preceded by a view. Hindsight is the share of the values that the session
-needed later which views hold: at those tenths of the session before which it has outgrown the budget, the same for all,
-and right after each activation. `--part 1/6` takes the files whose names have a hash that leaves 1 when divided by 6.
+needed later which views hold: at those tenths of the session before which it has outgrown the budget, the same for all.
 """
 
 import argparse
-import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -48,19 +46,17 @@ async def play(messages: Sequence[Message], reads: Sequence[Read], budget: int, 
                 is_end = is_natural_end(session.log, session.ledger)
                 is_cut = any(cut <= at for cut in cuts) and session.log.history_tokens > budget
                 cuts = [cut for cut in cuts if cut > at]
-                kinds, kept = ["cut"] if is_cut else [], before
+                kept = before
                 if view.activation is not None:
                     plan = session.log.kept_texts.plan()
                     is_open = plan is not None and any(item.mark and item.is_open for item in plan.items)
-                    kinds.append("activated")
                     kept = session.views.records[-1].prefix_kept
                     found.update(activations=1, at_end=is_end, unfinished=is_open or session.ledger.is_red)
                 before = view.tokens
                 found.update(views=1, ends=is_end, viewed=before, uncached=before - kept, cached=kept)
-                said, asked = Text([text_of(list(view.shared))]), hindsight(reads, at, budget) if kinds else []
-                held = sum(said.holds(*question.values) for question in asked)
-                for kind in kinds:
-                    found.update({f"{kind}_asked": len(asked), f"{kind}_held": held})
+                if is_cut:
+                    said, asked = Text([text_of(list(view.shared))]), hindsight(reads, at, budget)
+                    found.update(asked=len(asked), held=sum(said.holds(*question.values) for question in asked))
             await context.add_message(message)
     return found
 
@@ -84,26 +80,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--budget", type=int, action="append", help="16,000, 32,000, 64,000 and 128,000 if not given")
-    parser.add_argument("--part", default="0/1")
-    parser.add_argument("--jobs", type=int, default=2)
     given = parser.parse_args()
-    rest, parts = map(int, given.part.split("/"))
-    named = [(hashlib.sha256(path.name.encode()).digest()[0], path) for path in find_transcripts([given.folder])]
-    paths = [path for digest, path in named if digest % parts == rest]
     budgets = sorted(given.budget or (16_000, 32_000, 64_000, 128_000))
     sums = {place: Counter[str]() for place in product(budgets, ARMS)}
-    with ProcessPoolExecutor(given.jobs) as pool:
-        for counts in pool.map(partial(measure, budgets=budgets), paths):
+    with ProcessPoolExecutor() as pool:
+        for counts in pool.map(partial(measure, budgets=budgets), find_transcripts([given.folder])):
             for place, found in counts.items():
                 sums[place].update(found)
-    columns = ["sessions", "activations", "at end", "unfinished", "hindsight", "after one", "mean view"]
+    columns = ["sessions", "activations", "at end", "unfinished", "hindsight", "mean view"]
     print(f"{'budget':13}", *(f"{column:>11}" for column in [*columns, "uncached", "cost"]))
     for (budget, arm), one in sums.items():
         full = sums[budget, "full"]
         if one["sessions"]:
-            shares = ("at_end", "activations"), ("unfinished", "activations"), ("cut_held", "cut_asked")
             figures = [f"{one['sessions']:,}", f"{one['activations']:,}"]
-            for part, whole in (*shares, ("activated_held", "activated_asked")):
+            for part, whole in (("at_end", "activations"), ("unfinished", "activations"), ("held", "asked")):
                 figures.append(f"{one[part] / max(1, one[whole]):.1%}")
             costs = [each["uncached"] + CACHED * each["cached"] for each in (one, full)]
             figures += [f"{one['viewed'] / one['views']:,.0f}", f"{one['uncached'] / full['uncached'] - 1:+.1%}"]

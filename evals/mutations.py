@@ -1,8 +1,7 @@
 """Break the package on purpose, in one place at a time, and tell whether the net notices.
 
     python -m evals.mutations            each mutation, with the tests that should catch it
-    python -m evals.mutations 3 17-20    some of them
-    python -m evals.mutations --whole    the whole net for each that its own tests let through
+    python -m evals.mutations 3 17       some of them
 
 Each is made in a copy of the package in a temporary folder. The exit status is 1 if any is missed.
 """
@@ -26,7 +25,7 @@ MEMORY = 4 << 30  # bytes of addresses: or take all that the machine has
 MUTATIONS = tomllib.loads((ROOT / "evals" / "mutations.toml").read_text(encoding="utf8"))["mutation"]
 
 
-def caught(mutation: dict[str, Any], tests: list[str]) -> str:
+def caught(mutation: dict[str, Any]) -> str:
     """What became of a mutation: `caught`, `MISSED`, or why it could not be tried."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder)
@@ -41,7 +40,7 @@ def caught(mutation: dict[str, Any], tests: list[str]) -> str:
             return f"CANNOT BE MADE: its place stands {times} times in {mutation['file']}"
         changed.write_text(text.replace(mutation["old"], mutation["new"]), encoding="utf8")
         command = ["prlimit", f"--as={MEMORY}", sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
-        command += ["-k", "not postgres", *tests]
+        command += ["-k", "not postgres", *mutation["tests"]]
         env = os.environ | {"PYTHONPATH": folder}
         try:
             run = subprocess.run(command, cwd=copy, env=env, stdout=PIPE, stderr=STDOUT, text=True, timeout=LIMIT)
@@ -55,18 +54,14 @@ def caught(mutation: dict[str, Any], tests: list[str]) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Break the package on purpose and tell whether the net notices.")
-    parser.add_argument("numbers", nargs="*", metavar="N", help="numbers of mutations, such as 3 or 17-20")
-    parser.add_argument("--whole", action="store_true", help="ask the whole net where its own tests miss one")
+    parser.add_argument("numbers", nargs="*", type=int, metavar="N", help="numbers of mutations")
     parser.add_argument("--jobs", type=int, default=2, help="mutations at a time")
     options = parser.parse_args()
-    spans = [tuple(map(int, number.split("-"))) for number in options.numbers] or [(1, len(MUTATIONS))]
-    chosen = [at for span in spans for at in range(span[0], span[-1] + 1)]
+    chosen = options.numbers or range(1, len(MUTATIONS) + 1)
 
     def tried(at: int) -> bool:
         mutation = MUTATIONS[at - 1]
-        outcome = caught(mutation, mutation["tests"])
-        if outcome == "MISSED" and options.whole:
-            outcome = caught(mutation, ["@tests/net.txt"])
+        outcome = caught(mutation)
         print(f"{at:3} {mutation['file']}: {mutation['breaks']}: {outcome}", flush=True)
         return outcome.startswith("caught")
 

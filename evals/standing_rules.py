@@ -5,9 +5,9 @@ It shares no code with what it judges: a rule is right if its quote and a label'
     python -m evals.standing_rules LABELS TRANSCRIPTS                  the session without a model
     ... --exchange FOLDER                                              with a model, by files
 
-LABELS holds one JSON file a log: `log` (a path under TRANSCRIPTS), `messages` (number: `human`, `mixed`, `injected`)
-and `rules` (`message`, `quote`, `strength`, `ended_by`). Requests for rules and their replies are files as those of
-`evals.real.exchange`; call it again until none lacks a reply. Summaries are a fixed text.
+LABELS holds one JSON file a log: `log` (a path under TRANSCRIPTS) and `rules` (`message`, `quote`, `ended_by`).
+Requests for rules and their replies are files as those of `evals.real.exchange`; call it again until none lacks a
+reply. Summaries are a fixed text.
 """
 
 import argparse
@@ -22,11 +22,9 @@ from typing import Any
 
 from evals.real.exchange import FileModel, Writer
 from summarizing_context import Settings, StandingRule, SummaryJob, SummaryReply, open_context
-from summarizing_context.messages.reading import content_texts, read_message
+from summarizing_context.messages.reading import content_texts
 from summarizing_context.transcripts import read_session
 
-OF_RULES = ("precision right shown", "recall found labelled", "ended ended_found ended")
-OF_TYPED = ("precision typed_both typed_session", "recall typed_both typed_label")
 _MARKS = str.maketrans("’‘“”„«»", '\'\'"""""')
 
 
@@ -60,9 +58,6 @@ def judge(
     for label in labels["rules"]:
         figures.update(found=label in found, ended=label["ended_by"] is not None)
         lines += [] if label in found else [f'    missed [{label["message"]}] "{label["quote"]}"']
-    for number, who in labels["messages"].items():
-        by_label, by_session = who != "injected", bool(read_message(messages[int(number)]).typed)
-        figures.update(typed_both=by_label and by_session, typed_label=by_label, typed_session=by_session)
     return figures, lines
 
 
@@ -70,13 +65,9 @@ def _plain(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text).translate(_MARKS).split())
 
 
-def _told(figures: Counter[str], *pairs: str) -> str:
-    """Return shares as text: a name, the part and the whole of each."""
-    said = []
-    for name, part, whole in map(str.split, pairs):
-        some, all = figures[part], figures[whole]
-        said.append(f"{name} {some}/{all}" + (f" = {some / all:.2f}" if all and name != "ended" else ""))
-    return ", ".join(said)
+def _told(figures: Counter[str]) -> str:
+    shares = [("precision", "right", "shown"), ("recall", "found", "labelled"), ("ended", "ended_found", "ended")]
+    return ", ".join(f"{name} {figures[part]}/{figures[whole]}" for name, part, whole in shares)
 
 
 async def main(arguments: argparse.Namespace) -> None:
@@ -93,10 +84,9 @@ async def main(arguments: argparse.Namespace) -> None:
                 await context.wait_idle(600)
             figures, lines = judge(messages, labels, context.standing_rules())
         figures["missing"] = model.missing if model else 0
-        print(f"{file.stem} {_told(figures, *OF_RULES)}", *(lines if arguments.show else []), sep="\n")
+        print(f"{file.stem} {_told(figures)}", *lines, sep="\n")
         total.update(figures)
-    print(f"all: {_told(total, *OF_RULES)}; {total['missing']} requests have no reply")
-    print("typed by a human:", _told(total, *OF_TYPED))
+    print(f"all: {_told(total)}; {total['missing']} requests have no reply")
 
 
 if __name__ == "__main__":
@@ -105,5 +95,4 @@ if __name__ == "__main__":
     parser.add_argument("transcripts", type=Path)
     parser.add_argument("--exchange", type=Path, help="folder of requests and replies of a model")
     parser.add_argument("--budget", type=int, default=16_000, help="tokens of a view")
-    parser.add_argument("--show", action="store_true", help="print wrong and missed rules")
     asyncio.run(main(parser.parse_args()))

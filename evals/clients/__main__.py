@@ -24,6 +24,7 @@ from asyncio import create_subprocess_exec as start
 from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,6 @@ from evals.clients.upstream import Provider, provided
 
 PATIENCE = 60.0  # seconds for the proxy to start
 LEG = 900.0  # seconds
-MOST_STEPS = 400  # the proxy tells of its newest 500 requests
 FIRST = (
     "Read the files of src one after the other and tell me what each of them does. Never push to main. "
     "The staging database listens on port 6543."
@@ -171,7 +171,7 @@ def main() -> int:
     """Run the sessions one after the other, and print their verdicts."""
     parser = argparse.ArgumentParser(prog="python -m evals.clients", description=__doc__.splitlines()[0])
     parser.add_argument("--client", default="claude,codex,opencode", help=f"of {', '.join(PROGRAMS)}")
-    parser.add_argument("--steps", type=int, default=100, help=f"of the main session; from 10 to {MOST_STEPS}")
+    parser.add_argument("--steps", type=int, default=100, help="of the main session; from 10 to 400")
     parser.add_argument("--budget", type=int, default=40_000, help="tokens of a request")
     ways = parser.add_mutually_exclusive_group()
     ways.add_argument("--direct", action="store_true", help="without the proxy")
@@ -180,8 +180,8 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="write the verdicts there")
     options = parser.parse_args()
     names = options.client.split(",")
-    if set(names) - set(PROGRAMS) or not 10 <= options.steps <= MOST_STEPS:
-        parser.error(f"--client: of {', '.join(PROGRAMS)}; --steps: from 10 to {MOST_STEPS}")
+    if set(names) - set(PROGRAMS) or not 10 <= options.steps <= 400:  # the proxy tells of its newest 500 requests
+        parser.error(f"--client: of {', '.join(PROGRAMS)}; --steps: from 10 to 400")
     budget = None if options.direct or options.plugins else options.budget
     console, verdicts = Console(stderr=True), list[Verdict]()
     for name in names:
@@ -197,13 +197,14 @@ def main() -> int:
                 asyncio.run(run_session(client, verdict, options.steps, budget))
         verdicts.append(verdict)
     made = Table("", *(f"{one.client} {one.version}" for one in verdicts), title="Real clients")
-    for figure in [*verdicts[0].asdict()][3:-1]:
+    for figure in [*asdict(verdicts[0])][2:-1]:
         made.add_row(figure.replace("_", " "), *(f"{getattr(one, figure):,.6g}" for one in verdicts))
     console.print(made)
     for words in (f"{one.client}: {words}" for one in verdicts for words in one.problems):
         print(words, file=sys.stderr)
     if options.json is not None:
-        options.json.write_text(json.dumps([verdict.asdict() for verdict in verdicts], indent=2) + "\n")
+        told = [{"holds": one.holds, **asdict(one)} for one in verdicts]
+        options.json.write_text(json.dumps(told, indent=2) + "\n")
     return 0 if all(verdict.holds for verdict in verdicts) else 1
 
 

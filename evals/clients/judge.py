@@ -1,7 +1,7 @@
 """What is said of a session, from what the provider saw and from what the proxy told of its activations."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from evals.clients.upstream import Seen, kept_items
@@ -41,10 +41,6 @@ class Verdict:
         """Whether everything is as it should be."""
         wrong = self.above_budget + self.refused + self.unexplained + self.lost + self.failures + self.mixed
         return not wrong and (self.legs_right, self.taken_up) == (self.legs, self.compactions)
-
-    def asdict(self) -> dict[str, Any]:
-        """Return all of it as JSON values."""
-        return {"holds": self.holds, **asdict(self)}
 
     def check(self, holds: bool, words: str) -> None:
         """Count something that has to hold."""

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).parent / ".programs"
-
 _KEY = "sk-none"  # the provider asks for none
 
 

@@ -1,9 +1,9 @@
 """What the providers refuse, rule by rule: Anthropic Messages, OpenAI Chat and Responses, Gemini, Bedrock Converse.
 
-`problem` returns what a provider would say of a request, or nothing; `in_force` what holds at its end. A `Seal` signs
-thinking and what else a provider wants back unchanged, so that a signature that belongs to another text, or was made
-up, is found; `Given` knows what was said word for word. Written from the providers' pages and the types of their SDKs
-(anthropic 2.14, openai 3.57); nothing of the package is imported.
+`problem` returns what a provider would say of a request, or nothing. A `Seal` signs thinking and what else a provider
+wants back unchanged, so that a signature that belongs to another text, or was made up, is found; `Given` knows what was
+said word for word. Written from the providers' pages and the types of their SDKs (anthropic 2.14, openai 3.57); nothing
+of the package is imported.
 """
 
 import hashlib
@@ -139,20 +139,6 @@ def problem(
     return ""
 
 
-def in_force(body: Body) -> dict[str, Any]:
-    """Return what the messages or items of a request have set, as it holds at their end: efforts, formats, tools."""
-    held: dict[str, Any] = {"tools": set()}
-    for row in body.get("messages", body.get("input", ())):
-        held |= row.get("output_config") or {}
-        if row.get("type") == "configuration_update":
-            held |= {name: row[name] for name in ("reasoning", "text") if name in row}
-        if row.get("type") in ("additional_tools", "tool_search_output"):
-            held["tools"] |= {tool["name"] for tool in row["tools"]}
-    if "messages" in body:
-        held["unknown"] = _unknown_tools(body["messages"], body.get("tools") or ())
-    return held
-
-
 def _must(holds: object, words: str) -> None:
     if not holds:
         raise Refused(words)
@@ -218,7 +204,7 @@ def _anthropic(body: Body, seal: Seal, given: Given | None, *, betas: Set[str]) 
     _unique((call["id"] for call in calls), "messages: `tool_use` ids must be unique")
     is_plain = any(call["type"] == "tool_use" for call in calls)
     _must(tools or not is_plain, "requests which include `tool_use` blocks must define tools")
-    _unknown_tools(rows, tools)
+    unknown_tools(rows, tools)
     if (body.get("thread") or {}).get("type") != "continue":  # else the others are on the server
         _pairs(rows)
 
@@ -232,8 +218,7 @@ def _anthropic(body: Body, seal: Seal, given: Given | None, *, betas: Set[str]) 
             _must(at and runs[at - 1][0] == "user", "a `system` message must immediately follow a `user` message")
             is_answered = at + 1 == len(runs) or runs[at + 1][0] == "assistant"
             _must(is_answered, "a `system` message must precede an `assistant` message or end the array")
-            is_one = sum(bool(row["content"]) for row in said) == 1
-            _must(is_one, "consecutive `system` messages are not allowed")
+            _must(sum(bool(row["content"]) for row in said) == 1, "consecutive `system` messages are not allowed")
 
     # While calls of the assistant's last messages are answered, these begin with thinking; an adaptive one may have
     # thought nothing.
@@ -342,7 +327,7 @@ def _pairs(rows: Sequence[Body]) -> None:
     _must(rows[-1]["role"] != "assistant" or served, "messages: the conversation must end with a user message")
 
 
-def _unknown_tools(rows: Sequence[Body], tools: Sequence[Body]) -> set[str]:
+def unknown_tools(rows: Sequence[Body], tools: Sequence[Body]) -> set[str]:
     """A tool that is deferred, or was removed on the way, is called only behind what made it known. Return those that
     may not be called at the end."""
     unknown = {tool["name"] for tool in tools if tool.get("defer_loading")}

@@ -78,8 +78,7 @@ class Plan:
 def replies_of_agent() -> Generator[Turn, str | None, None]:
     """Yield the replies to an agent that has got a piece of the work, without end."""
     for step in range(1, SUBTASK_STEPS + 1):
-        call = _run(f"agent-{step}", f"cat src/{_file(step + 20)}")
-        yield Turn(f"I look at file {step} of my part.", [call])
+        yield Turn(f"I look at file {step} of my part.", [_run(f"agent-{step}", f"cat src/{_file(step + 20)}")])
     while True:
         yield Turn(f"SUBTASK DONE: {_note(SUBTASK_STEPS)}")
 

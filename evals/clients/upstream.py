@@ -27,6 +27,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from evals.clients.rules import Seal, problem, unmarked
 from evals.clients.script import COMPACTS, SUBTASK, Call, Plan, Turn, replies_of_agent
+from evals.performance.tokens import shared_characters
 
 Body = Mapping[str, Any]
 
@@ -34,6 +35,7 @@ _DIALECTS = {"/messages": "anthropic", "/chat/completions": "chat", "/responses"
 _THREADS = ("x-claude-code-session-id", "thread-id", "session-id", "x-session-id", "x-thread")  # headers that name one
 _AGENT = "x-claude-code-agent-id"
 
+CACHE_STEP = 128  # tokens in which a beginning is cached, as OpenAI tells
 _PER_MESSAGE = 4  # tokens that a provider puts around each message
 _UNSEEN = ("cache_control", "id", "signature", "encrypted_content", "type", "role", "status")  # no text for the model
 
@@ -111,7 +113,11 @@ class Provider:
         # What is wrong with it, and what of it a cache has from the one before.
         items = list(map(canonical, rows))
         wrong = problem(dialect, body, self._seal, self._cut, headers.get("anthropic-beta", "").split(","))
-        cached = sum(sizes[: kept_items(thread.items, items)])
+        kept = kept_items(thread.items, items)
+        cached = sum(sizes[:kept])
+        if dialect != "anthropic" and kept < min(len(items), len(thread.items)):  # OpenAI's ends within an item, too
+            same = shared_characters(items[kept], thread.items[kept])
+            cached += tokens(items[kept][:same]) // CACHE_STEP * CACHE_STEP
         cached += fixed if thread.items and fixed == thread.fixed_tokens else 0
         seen = Seen(len(self.seen) + 1, name, kind, items, fixed + sum(sizes), cached, wrong)
         self.seen.append(seen)
@@ -246,8 +252,7 @@ def chat(body: Body, turn: Turn, seen: Seen, seal: Seal) -> Iterator[Body]:
         deltas.append({"tool_calls": [{"index": at, "id": call.id, "type": "function", "function": function}]})
     for delta in deltas:
         yield {**about, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
-    reason = "tool_calls" if turn.calls else "stop"
-    yield {**about, "choices": [{"index": 0, "delta": {}, "finish_reason": reason}]}
+    yield {**about, "choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls" if turn.calls else "stop"}]}
     usage = {"prompt_tokens": seen.tokens, "completion_tokens": seen.number}
     usage |= {"total_tokens": seen.tokens + seen.number}
     yield {**about, "choices": [], "usage": {**usage, "prompt_tokens_details": {"cached_tokens": seen.cached}}}

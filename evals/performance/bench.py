@@ -24,16 +24,13 @@ from evals.performance.managers import MANAGERS, ensure
 ROOT = Path(__file__).parents[2]
 LIMIT = 1_200.0  # seconds of one run
 
-FAST = ("--latency", "0.01", "--agent-latency", "0.002")
 MAIN = ("--turns", "300")
 RUNS: dict[str, tuple[str, ...]] = {  # arguments of `evals.performance.run ours`
     "main": MAIN,
     "slow": (*MAIN, "--latency", "0.1", "--agent-latency", "0.002"),
     "never": ("--turns", "200", "--mode", "never", "--agent-latency", "0.002"),
-    "always": ("--turns", "200", "--mode", "always", *FAST),
-    "burst": ("--turns", "200", "--mode", "burst", *FAST),
+    "fails": ("--turns", "200", "--mode", "fails", "--latency", "0.01", "--agent-latency", "0.002"),
     "cold": ("--turns", "1000", "--kind", "cold"),
-    "reopen": ("--turns", "200", "--kind", "reopen", *FAST),
 }
 AIMS: tuple[tuple[str, float, str, str], ...] = (  # row, the most, run, figure
     ("views that wait for a summary", 0, "main", "waiting_views"),
@@ -46,14 +43,12 @@ AIMS: tuple[tuple[str, float, str, str], ...] = (  # row, the most, run, figure
     ("event-loop stall, ms", 15, "main", "stall_ms"),
     ("uncached tokens over history", 1.35, "main", "uncached_over_history"),
     ("summarizer input over history", 1.2, "main", "model_input_over_history"),
-    ("calls after reopening", 0, "reopen", "reopen_calls"),
     ("cold first view of 475,000 tokens, ms", 100, "cold", "view_max_ms"),
     ("view p50 at 100,000 messages over at 1,000", 1.3, "session", "view_late_over_early"),
     ("append at 100,000 messages over at 1,000", 1.3, "session", "append_late_over_early"),
     ("100,000 durable messages by 64 adders, s", 10, "session", "adders_s_per_100k"),
     ("… beside extractive summaries, over the store alone", 1.2, "session", "adders_extractive_over_alone"),
     ("… beside summaries by a model, over the store alone", 1.2, "session", "adders_model_over_alone"),
-    ("view p50 while summaries are made, over idle", 2, "session", "view_busy_over_idle"),
     ("memory over text", 2.0, "session", "memory_over_text"),
     ("reopening 100,000 messages to the first view, s", 1, "session", "reopen_s_per_100k"),
 )

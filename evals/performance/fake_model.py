@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 
 from evals.performance.tokens import CHARACTERS, Message, shared_characters, text_tokens
 
-MODES = ("works", "burst", "always", "never")  # how a model behaves: it fails in a burst or always, or never answers
-BURST = range(3, 8)  # the calls that fail in a burst
+MODES = ("works", "fails", "never")  # how a model behaves; `never` is without an answer
 CACHEABLE = 1_024  # tokens: providers cache no shorter beginning
 
 view_number: ContextVar[int] = ContextVar("view_number", default=0)  # of the view that is being made
@@ -63,7 +62,6 @@ class FakeModel:
 
     async def summarize(self, text: str, max_tokens: int | None = None) -> str:
         self.calls += 1
-        call = self.calls
         if self.mode == "never":
             await asyncio.Event().wait()
         if self.latency is not None:
@@ -74,7 +72,7 @@ class FakeModel:
             answer = asyncio.get_running_loop().create_future()
             self.pending.append((view_number.get(), answer))
             await answer
-        if self.mode == "always" or (self.mode == "burst" and call in BURST):
+        if self.mode == "fails":
             raise RuntimeError("503: the summarizer is unavailable (as asked for)")
         shared, tokens = shared_characters(self.agent_request, text) // CHARACTERS, text_tokens(text)
         self.cached_tokens += shared if shared >= CACHEABLE else 0

@@ -62,8 +62,6 @@ async def views_of_ours(messages: Sequence[Message], sizes: Sequence[int], *, by
                 else:
                     high = budget
             found.append(best[1])
-        if refused := context.statistics().refused_replies:
-            Console(stderr=True).print(f"{refused} summaries of the stand-in model were refused; stand-ins were shown")
     return found
 
 
@@ -74,8 +72,7 @@ def evidence(names: Sequence[str], dataset: Dataset) -> dict[str, dict[str, Any]
     for log in dataset.logs:
         messages = [*log.read()]
         ((_, questions),) = log.ask(messages, 0)
-        stop = max(at for at, message in enumerate(messages) if message["role"] == "user") + 1
-        chats.append(messages[:stop])
+        chats.append(messages[: max(at for at, message in enumerate(messages) if message["role"] == "user") + 1])
         asked.append(questions)
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         file = Path(folder) / "chats.json"

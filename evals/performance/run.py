@@ -5,8 +5,7 @@
 
 `live` asks for a view before every call of the agent and takes the time, `steps` counts without a clock: the summarizer
 answers at every fifth request or when the agent waits for it, so that all machines count the same. `cold` loads the
-whole history and asks for one view, `reopen` opens the session of a live run again. `chats` plays the chats of a JSON
-file and prints their last views.
+whole history and asks for one view. `chats` plays the chats of a JSON file and prints their last views.
 """
 
 import argparse
@@ -15,7 +14,6 @@ import hashlib
 import json
 import logging
 import os
-import statistics
 import tempfile
 import time
 import warnings
@@ -131,8 +129,7 @@ class Run:
         view_number.set(number)
         made = asyncio.create_task(self.manager.view())
         while not (await asyncio.wait({made}, timeout=BLOCKED))[0]:
-            is_lost = time.monotonic() - began > LOST
-            self.model.waits += self.model.release(None if is_lost else number)
+            self.model.waits += self.model.release(None if time.monotonic() - began > LOST else number)
         return made.result()
 
     async def beat(self) -> None:
@@ -158,7 +155,7 @@ class Run:
             "model_input_over_history": model.input_tokens / history,
             "model_output_over_history": model.output_tokens / history,
             "model_calls": model.calls,
-            "mean_view_tokens": statistics.fmean(self.view_tokens) if self.view_tokens else 0,
+            "mean_view_tokens": sum(self.view_tokens) / max(1, len(self.view_tokens)),
             "largest_view_tokens": max(self.view_tokens, default=0),
             **{kind: self.faults[kind] for kind in FAULTS},
             "first_fault": self.first_fault,
@@ -193,8 +190,7 @@ async def last_view(asked: argparse.Namespace, folder: Path, messages: Sequence[
 async def drive(asked: argparse.Namespace, folder: Path) -> Any:
     """Return the figures of the run that was asked for."""
     if asked.kind == "chats":
-        chats = json.loads(asked.chats.read_text("utf-8"))
-        return [await last_view(asked, folder, messages) for messages in chats]
+        return [await last_view(asked, folder, messages) for messages in json.loads(asked.chats.read_text("utf-8"))]
     model = FakeModel(None if asked.kind == "steps" else asked.latency, asked.mode)
     manager = await open_manager(asked.manager, asked.budget, model, folder)
     run = Run(manager, asked.agent_latency)
@@ -212,14 +208,6 @@ async def drive(asked: argparse.Namespace, folder: Path) -> Any:
         await run.answered()
         model.is_open = True
     figures = run.counts() if asked.kind == "steps" else run.figures()
-    if asked.kind == "reopen":
-        await manager.settle()  # else what was still to be made is made, and paid, when it is opened again
-        await manager.close()
-        calls = model.calls
-        await manager.open()
-        await manager.view()
-        await manager.settle()
-        figures["reopen_calls"] = model.calls - calls
     await manager.close()
     return figures
 
@@ -228,7 +216,7 @@ def main() -> None:
     """Read the command line, run and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("manager", choices=MANAGERS)
-    parser.add_argument("--kind", choices=("live", "steps", "cold", "reopen", "chats"), default="live")
+    parser.add_argument("--kind", choices=("live", "steps", "cold", "chats"), default="live")
     parser.add_argument("--mode", choices=MODES, default="works", help="how the summarizer behaves")
     parser.add_argument("--turns", type=int, default=200)
     parser.add_argument("--budget", type=int, default=16_000, help="tokens")

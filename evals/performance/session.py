@@ -148,32 +148,11 @@ async def adders() -> dict[str, float]:
     return {f"adders_{name}_over_alone": best[name] / best["alone"] for name in ("extractive", "model")}
 
 
-async def busy_views() -> dict[str, float]:
-    """Return views of one session, by turns with and without another one being summarized in the same process."""
-    settings = Settings(token_counter="estimate", max_tokens=BUDGET)
-    idle, busy = list[float](), list[float]()
-    async with open_context(settings) as context:
-        await one_by_one(context, messages(1_000, seed=1))
-        await context.wait_idle()
-        await context.get_messages_for_request()
-        for seed in range(ROUNDS):
-            for _ in range(250):
-                idle.append(await seconds(context.get_messages_for_request()))
-                await asyncio.sleep(0.002)
-            async with open_context(settings, summarizer=quick_model()) as other:
-                await other.set_messages(messages(3_000, seed=10 + seed))
-                await other.get_messages_for_request()
-                while other.statistics().summaries_pending and len(busy) < 250 * (seed + 1):
-                    busy.append(await seconds(context.get_messages_for_request()))
-                    await asyncio.sleep(0.002)
-    return {"view_busy_over_idle": median(busy) / median(idle)}
-
-
 def main() -> None:
     """Measure and print."""
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         figures = asyncio.run(growth(Path(folder) / "session.db"))
-    figures |= asyncio.run(adders()) | asyncio.run(busy_views())
+    figures |= asyncio.run(adders())
     print(json.dumps({name: round(value, 4) for name, value in figures.items()}))
 
 

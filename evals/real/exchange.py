@@ -77,8 +77,7 @@ def record(recording: Recording, folder: Path, name: str, arms: Sequence[str] = 
         writer, messages, questions = Writer(model), recording.messages(case), recording.at(case).questions
         _, views, _ = await build(case, messages, arms, recording.settings, writer)
         if not writer.missing:
-            answers = await read_answers(case, questions, views, model)
-            await mark_answers(case, questions, answers, model)
+            await mark_answers(case, questions, await read_answers(case, questions, views, model), model)
             recording.write(case, AskedCase(questions, list(arms), model.maker, model.maker))
 
     files: Any = FileModel(folder, name)  # what is used of a summarizer

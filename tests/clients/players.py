@@ -20,7 +20,7 @@ import httpx2
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
-from evals.clients.rules import in_force, problem, unmarked
+from evals.clients.rules import problem, unknown_tools, unmarked
 from evals.clients.upstream import canonical, provided
 from summarizing_context import Settings, open_context
 from summarizing_context.contrib.proxy.server import ProxySettings, serving
@@ -32,6 +32,20 @@ from tests.laws.shapes import once
 
 SESSIONS = range(int(os.environ.get("GENERATED", "2")))  # seeds of the sessions that go through each door
 BUDGET = int(os.environ.get("BUDGET", "4000"))  # tokens of their views
+
+
+def in_force(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the messages or items of a request have set, as it holds at their end: efforts, formats, tools."""
+    held: dict[str, Any] = {"tools": set()}
+    for row in body.get("messages", body.get("input", ())):
+        held |= row.get("output_config") or {}
+        if row.get("type") == "configuration_update":
+            held |= {name: row[name] for name in ("reasoning", "text") if name in row}
+        if row.get("type") in ("additional_tools", "tool_search_output"):
+            held["tools"] |= {tool["name"] for tool in row["tools"]}
+    if "messages" in body:
+        held["unknown"] = unknown_tools(body["messages"], body.get("tools") or ())
+    return held
 
 
 class Arrived(NamedTuple):

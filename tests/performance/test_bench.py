@@ -21,22 +21,20 @@ def figures(folder: Path, manager: str = "ours", **asked: Any) -> dict[str, Any]
     return asyncio.run(drive(Namespace(manager=manager, **{**tiny, **asked}), folder))
 
 
-@pytest.mark.parametrize("mode", ["works", "always", "never", "burst"])
+@pytest.mark.parametrize("mode", ["works", "fails", "never"])
 def test_a_run_keeps_every_law_whatever_the_summarizer_does(mode: str, tmp_path: Path):
     counted = figures(tmp_path, mode=mode)
     assert (counted["faults"], counted["first_fault"]) == (0, "")
     assert min(counted["activation_max_ms"], counted["model_calls"]) > 0
 
 
-def test_what_is_counted_by_steps_is_the_same_every_time_and_a_session_opened_again_calls_no_model(tmp_path: Path):
-    for name in ("one", "other", "again"):
+def test_what_is_counted_by_steps_is_the_same_every_time(tmp_path: Path):
+    for name in ("one", "other"):
         (tmp_path / name).mkdir()
     run, same = (figures(tmp_path / name, kind="steps", turns=40, budget=6_000) for name in ("one", "other"))
     assert run == same
     assert (run["waits"], run["refused_by_chat"], run["refused_by_anthropic"]) == (0, 0, 0)
-    again = figures(tmp_path / "again", kind="reopen", turns=40, budget=6_000)
-    assert min(run["model_calls"], again["model_calls"]) > 0
-    assert again["reopen_calls"] == 0
+    assert run["model_calls"] > 0
 
 
 def test_the_last_view_of_a_chat_holds_what_the_chat_said(tmp_path: Path):

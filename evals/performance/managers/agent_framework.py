@@ -28,9 +28,8 @@ class Adapter(Manager):
         contents = [Content.from_text(message["content"])]
         if message["role"] == "tool":
             contents = [Content.from_function_result(message["tool_call_id"], result=message["content"])]
-        contents += [
-            Content.from_function_call(call["id"], **call["function"]) for call in message.get("tool_calls", ())
-        ]
+        calls = message.get("tool_calls", ())
+        contents += [Content.from_function_call(call["id"], **call["function"]) for call in calls]
         self.messages.append(Native(message["role"], contents))
 
     async def view(self) -> Any:

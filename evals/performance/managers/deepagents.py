@@ -16,8 +16,7 @@ class Adapter(langchain.Adapter):
     async def open(self) -> None:
         self.messages: Any = []
         self.chat = langchain.ChatModel(manager=self, profile={"max_input_tokens": self.budget})
-        # Without an id its file has a random name.
-        self.state: dict[str, Any] = {"messages": self.messages, SUMMARIZATION_SESSION_ID_KEY: "one"}
+        self.state: dict[str, Any] = {"messages": self.messages, SUMMARIZATION_SESSION_ID_KEY: "one"}  # names its file
         backend = FilesystemBackend(str(self.folder), virtual_mode=True)
         self.middleware = create_summarization_middleware(self.chat, backend, token_counter=langchain.count_tokens)
 

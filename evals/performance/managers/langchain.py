@@ -1,7 +1,4 @@
-"""LangChain's SummarizationMiddleware: a hook before the model rewrites the messages of the graph's state.
-
-The messages, the counter of tokens and the chat model are deepagents', too.
-"""
+"""LangChain's SummarizationMiddleware: a hook before the model rewrites the messages; deepagents shares most."""
 
 import json
 from collections.abc import Sequence
