@@ -41,6 +41,7 @@ async def test_no_view_of_odd_messages_is_over_its_budget(name: str, seed: int, 
         for message in log:
             await context.add_message(message)
             if message["role"] != "assistant":
+                await context.wait_idle()
                 view = await context.get_messages_for_request()
                 assert recount(view, count) <= budget
                 views += 1
