@@ -278,6 +278,8 @@ def accepted(cls: type, *sources: Source, also: Iterable[str] = ()) -> dict[str,
             problems.append(f"unknown setting {label}{seen}; {hint}")
 
     # those that belong together; a refused one is not blamed twice
+    values["high_water"] = values.get("high_water") or HIGH_WATER
+
     def described(name: str) -> str:
         return f"{given[name].label} = {values[name]}" if name in given else f"{name} = {values[name]} (the default)"
 
@@ -392,6 +394,7 @@ _MOST = 1_000_000_000  # of anything that is counted
 Count = Annotated[int, Meta(ge=0, le=_MOST)]
 Positive = Annotated[int, Meta(ge=1, le=_MOST)]
 Share = Annotated[float, Meta(gt=0, lt=1)]
+HIGH_WATER = 0.92  # of a room, where nothing else is set
 ClosedShare = Annotated[float, Meta(ge=0, le=1)]
 FewTimes = Annotated[int, Meta(ge=1, le=1_000)]
 Seconds = Annotated[float, Meta(ge=0, le=86_400)]
@@ -470,9 +473,9 @@ class Settings:
     reserved_output: Count | None = _setting(None, "Part of a provider's window for the answer; else the provider's.")
     safety_margin: Count = _setting(1_000, "Part of a provider's window that stays free.")
 
-    high_water: Share = _setting(
-        0.92,
-        "Share at which an activation starts.",
+    high_water: Share | None = _setting(
+        None,
+        "Share at which an activation starts. With none, 0.92, and less from 48,000 tokens on, down to 0.8.",
         group="When a view changes, and what it holds. Shares are of *room*: the budget less its leading system rows.",
     )
     low_water: Share = _setting(0.08, "Share that the raw tail takes after an activation.")

@@ -489,7 +489,7 @@ class Viewer:
             return log.tokens[-1] > much
         state, tail = provider_view.state, provider_view.tail
         unread = log.tokens[-1] - log.tokens[tail.next]
-        high = self._settings.high_water * left
+        high = tail.room.high
         used = state.head_tokens + tail.tokens + unread
         task_ended, is_end = moment(self._sources, state, tail.room, used)
         if reason is not None or used > high or is_end or task_ended is not None:

@@ -18,6 +18,7 @@ import msgspec
 from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import Cut, cut_at, notes, stand_ins
+from summarizing_context.settings import HIGH_WATER
 from summarizing_context.views.header import Sources, choose_staying, memories_in, memory_block, write_head
 from summarizing_context.views.shrinking import water_level
 from summarizing_context.views.view import (
@@ -139,7 +140,8 @@ class NextView:
         if (most := settings.max_messages) is not None:
             head = max(self.log.leading_count, bool(state.system)) + len(state.head)
             self.has_too_many = len(tail.items) > max(most - head, most // 2, self.keep_recent or 1)
-            self.fewest_messages = max(int(most * settings.low_water / settings.high_water), self.keep_recent, 1)
+            low = int(most * settings.low_water / (settings.high_water or HIGH_WATER))
+            self.fewest_messages = max(low, self.keep_recent, 1)
 
     @cached_property
     def low_water(self) -> list[Cut]:

@@ -38,7 +38,7 @@ from summarizing_context.messages.reading import (
     without_thinking,
 )
 from summarizing_context.messages.tokens import Price
-from summarizing_context.settings import Settings
+from summarizing_context.settings import HIGH_WATER, Settings
 from summarizing_context.stores.base import NewActivation
 from summarizing_context.views.shrinking import LONGEST_TOKEN, shrink_message, shrink_note
 from summarizing_context.worker.native_blocks import NativeBlock
@@ -52,7 +52,7 @@ AMPLE_SHARE = 0.75  # of the room, that a message with its thinking may take
 
 TIGHT = 1  # squeezes with which everything is shrunk
 
-ENDS_FROM = 48_000  # tokens of a room in which activations come at natural ends where nothing else is set
+ENDS_FROM = 48_000  # tokens of a room in which activations come at natural ends, and earlier, where nothing else is set
 
 BARE = 8  # squeezes with which a view is nothing but the newest message, in half of the room
 
@@ -79,10 +79,13 @@ class Room:
         # an activation is asked for by a view above `high`, or by an end of work where the room is large; it leaves
         # about `low` of the raw tail, frees `min_free` at least, and shows the newest group whole if that takes no more
         # than its share
-        self.high = self.staying + settings.high_water * shared
-        self.takes_ends = tokens >= ENDS_FROM if settings.natural_ends is None else settings.natural_ends
         self.low = settings.low_water * shared
         self.min_free = 0.12 * tokens
+        # each request reads the view again: in large rooms that costs more than activations that come earlier
+        early = max(0.8 * shared, HIGH_WATER * ENDS_FROM, self.low + self.min_free)
+        share = settings.high_water
+        self.high = self.staying + (min(HIGH_WATER * shared, early) if share is None else share * shared)
+        self.takes_ends = tokens >= ENDS_FROM if settings.natural_ends is None else settings.natural_ends
         self.newest_share = 0.0 if self.squeeze else 0.4 * shared
 
         # messages that must stay may take all but the floor: with that an activation can free what it has to

@@ -168,3 +168,15 @@ def test_the_tool_has_a_schema_for_each_style():
     assert set(plain["input_schema"]["properties"]) == {"keep"}
     assert compact_tool_schema("openai")["function"]["parameters"] == plain["input_schema"]
     assert compact_tool_schema("openai-responses")["parameters"] == plain["input_schema"]
+
+
+@pytest.mark.parametrize(
+    ("budget", "given", "share"), [(8_000, {}, 0.92), (64_000, {}, 0.8), (64_000, {"high_water": 0.92}, 0.92)]
+)
+async def test_large_rooms_activate_at_a_lower_high_water_unless_one_is_set(budget: int, given: Any, share: float):
+    async with begun(max_tokens=budget, natural_ends=False, **given) as context:
+        while not context.activations():
+            await fill(context, [assistant("A short remark about the work that goes on. " * 4)])
+            await context.next_view()
+        before = context.activations()[0].tokens_before
+    assert share * budget < before < share * budget + 100
