@@ -1,7 +1,7 @@
 """A dry run tells what a real run against the server on the loopback then asks for, and asks for nothing itself."""
 
 import json
-from typing import Any
+from dataclasses import replace
 
 import pytest
 
@@ -12,7 +12,7 @@ from summarizing_context.transcripts import Transcript
 from tests.laws.builders import session
 from tests.laws.judge import SMALL
 
-from .protocols import KEY, MODEL, PROTOCOLS, Protocol, spoken_at, system_text, user_text
+from .protocols import KEY, MODEL, PROTOCOLS, spoken_at, system_text, user_text
 from .server import Answer, Request, serving
 
 LOG = Transcript("log", "messages", tuple(session(63, 150)), {})
@@ -24,24 +24,19 @@ def metered(request: Request) -> Answer:
     text = "## Done\n" + "\n".join(f"- item {request.number} {n} was made" for n in range(cap // 10))
     if "standing rules" in read:
         text = "none"
-    counts = estimate_text(read) + estimate_text(user_text(request.body)), estimate_text(text)
     spoken = spoken_at(request.path)
-    reply = spoken.reply(text, usage=spoken.usage(*counts))
-    return Answer(body=json.dumps(reply).encode())
-
-
-def variants(protocol: Protocol, root: str | None = None, **changes: Any) -> list[Settings]:
-    place = {} if root is None else {"base_url": protocol.base_url(root), "api_key": KEY}
-    named = {"summarizer": protocol.name, "model": MODEL, "max_tokens": 2_000}
-    return [Settings(**{**named, **SMALL, **place, **changes})]
+    usage = spoken.usage(estimate_text(read) + estimate_text(user_text(request.body)), estimate_text(text))
+    return Answer(body=json.dumps(spoken.reply(text, usage=usage)).encode())
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda one: one.name)
 async def test_a_dry_run_tells_the_calls_and_the_tokens_of_the_real_one(protocol, monkeypatch):
     monkeypatch.delenv(f"{protocol.name.upper()}_API_KEY", raising=False)
-    (told,) = await replay_log("log", LOG, variants(protocol), dry_run=True)
+    settings = Settings(summarizer=protocol.name, model=MODEL, max_tokens=2_000, **SMALL)
+    (told,) = await replay_log("log", LOG, [settings], dry_run=True)
     async with serving(metered) as server:
-        (real,) = await replay_log("log", LOG, variants(protocol, server.root))
+        place = {"base_url": protocol.base_url(server.root), "api_key": KEY}
+        (real,) = await replay_log("log", LOG, [replace(settings, **place)])
     assert told.model_calls == real.model_calls == len(server.requests) > 10
     assert sum("consecutive parts" in system_text(one.body) for one in server.requests) > 0
     assert told.model_input_tokens == pytest.approx(real.model_input_tokens, rel=0.03)
