@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -53,20 +53,12 @@ class Server:
 
     def start(self) -> None:
         """Start it, and wait until it takes connections."""
-        import psycopg
+        wait_for(self.url, self._run)
 
-        until = time.monotonic() + PATIENCE
-        while True:
-            if self._process is None or self._process.poll() is not None:  # or one of the killed server is still there
-                self._spawn()
-            with suppress(psycopg.OperationalError):
-                psycopg.connect(self.url, connect_timeout=5).close()
-                return
-            if time.monotonic() > until:
-                raise RuntimeError((self._folder / "log").read_text()[-2_000:])
-            time.sleep(0.05)
-
-    def _spawn(self) -> None:
+    def _run(self) -> None:
+        """Start its process if there is none; it ends at once while one of a killed server is still there."""
+        if self._process is not None and self._process.poll() is None:
+            return
         settings = ["listen_addresses=", f"unix_socket_directories={self._folder}", f"port={self._port}", "fsync=off"]
         settings += ["max_connections=200", "shared_buffers=32MB", *self._options]
         command = [self._binaries / "postgres", "-D", "data", *(f"--{one}" for one in settings)]
@@ -80,6 +72,22 @@ class Server:
             self._process.send_signal(how)
             self._process.wait(PATIENCE)
             self._process = None
+
+
+def wait_for(url: str, before: Callable[[], None] = lambda: None) -> None:
+    """Wait until a server takes connections; `before` is called before each try."""
+    import psycopg
+
+    until = time.monotonic() + PATIENCE
+    while True:
+        before()
+        try:
+            psycopg.connect(url, connect_timeout=5).close()
+            return
+        except psycopg.OperationalError:
+            if time.monotonic() > until:
+                raise
+        time.sleep(0.05)
 
 
 def binaries() -> list[Path]:

@@ -2,12 +2,12 @@
 
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from summarizing_context.cli import main
 from summarizing_context.evaluation.demo import demo_session
 from summarizing_context.summarizers.prompts import latest, write_prompt
 from tests.cli.commands import write_transcript
@@ -19,7 +19,6 @@ from .serve import command, same_reports, serving_apart
 from .server import Answer, ProviderServer
 
 SECRET = "sk-abcdefghijklmnop1234"
-ROLES = {WRITER: {"questions", "summary"}, JUDGE: {"reader", "judge"}}
 
 
 @pytest.fixture
@@ -34,9 +33,7 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 MODELS = ("--model", WRITER, "--judge-model", JUDGE)
 
 
-def ask(
-    log: Path, server: ProviderServer | None, *more: object, budget: str = "2k", models: tuple[str, ...] = MODELS
-) -> int:
+def ask(log: Path, server: ProviderServer | None, *more: object, budget: str = "2k", models: Any = MODELS) -> int:
     url = OPENAI.base_url(server.root if server else "http://127.0.0.1:1")
     urls = ("--base-url", url, "--judge-base-url", url)
     return command("eval", "ask", log, "--budget", budget, *models, *urls, "--questions", 3, "--yes", *more)
@@ -49,31 +46,31 @@ def prompt_of_ones_own(folder: Path) -> Path:
     return folder
 
 
-def models_of(server: ProviderServer) -> dict[str, set[str]]:
-    asked = [(request.body["model"], kind_of(request.body)) for request in server.requests]
-    return {model: {kind for one, kind in asked if one == model} for model, _ in asked}
-
-
-def test_two_models_ask_and_answer_and_the_folder_shows_it_again(log, monkeypatch, capsys):
+def test_two_models_ask_and_answer_and_the_folder_shows_it_again(log, tmp_path, monkeypatch, capsys):
+    prompts, config, folder = prompt_of_ones_own(tmp_path / "mine"), tmp_path / "mine.toml", Path("eval-ask")
+    config.write_text(f'[summarizing_context]\nsummarizer = "openai"\nmodel = "{WRITER}"\nhigh_water = 0.8\n')
+    own = partial(ask, log, models=("--config", config, "--prompts", prompts, "--judge-model", JUDGE))
     with serving_apart(answering) as server:
-        assert ask(log, server, "--dry-run", "--json", "-") == 0
+        assert own(server, "--dry-run", "--json", "-") == 0
         told: dict[str, Any] = json.loads(capsys.readouterr().out)
-        assert (server.requests, Path("eval-ask").exists()) == ([], False)
-        assert ask(log, server) == 0
-        asked = len(server.requests)
-        assert models_of(server) == ROLES
-        assert SECRET not in "".join(json.dumps(request.body) for request in server.requests)
-        assert ask(log, server) == 0
-        assert len(server.requests) == asked
+        assert (server.requests, folder.exists()) == ([], False)
+        assert own(server, "--max-calls", 4) == 4
+        assert len(server.requests) == 4
+        assert "the cap max_calls is reached; replies are kept" in capsys.readouterr().err
+        assert own(server) == 0
+        bodies = [request.body for request in server.requests]
+        asked = {(body["model"], kind_of(body)) for body in bodies}
+        assert asked == {(WRITER, "questions"), (WRITER, "summary"), (JUDGE, "reader"), (JUDGE, "judge")}
+        assert any("Keep every port." in system_text(body) for body in bodies)
+        assert SECRET not in json.dumps(bodies)
+        assert own(server) == 0
+        assert len(server.requests) == len(bodies)
     writer, judge = told["models"]
-    calls = writer["calls"] + judge["calls"]
-    assert calls == pytest.approx(asked, abs=8)  # merges, and where views end segments, follow the replies
+    assert writer["calls"] + judge["calls"] == pytest.approx(len(bodies), abs=8)  # merges and ends follow the replies
     assert judge["by_kind"] == {"judge": 1, "reader": 4}
     assert told["estimated_cost"] == pytest.approx(writer["estimated_cost"] + judge["estimated_cost"])
-    shown = capsys.readouterr()
-    judged = sum(request.body["model"] == JUDGE for request in server.requests)  # equal views are read once
-    assert f"Recorded with {JUDGE} at {OPENAI.base_url(server.root)}: {judged} calls" in shown.err
-    folder = Path("eval-ask")
+    judged = sum(body["model"] == JUDGE for body in bodies)  # equal views are read once
+    assert f"Recorded with {JUDGE} at {OPENAI.base_url(server.root)}: {judged} calls" in capsys.readouterr().err
     assert SECRET not in "".join(path.read_text("utf8") for path in folder.rglob("*.json*") if path.suffix != ".gz")
     assert folder.stat().st_mode & 0o077 == 0
     report = json.loads((folder / "report.json").read_text("utf8"))
@@ -82,13 +79,18 @@ def test_two_models_ask_and_answer_and_the_folder_shows_it_again(log, monkeypatc
     assert {view["reading"] for view in report["views"]} == {"this view"}
     tokens = [view["tokens"] for view in report["views"]]
     assert max(tokens) <= 1.1 * min(tokens)
+    assert own(None, "--dry-run", budget="3k") == 2
+    assert "another budget (2000)" in capsys.readouterr().err
+    config.rename(tmp_path / "gone.toml")
+    prompts.rename(tmp_path / "gone")
     monkeypatch.delenv("OPENAI_API_KEY")
-    assert main(["eval", "run", str(folder), "--out", "again"]) == 0
+    assert command("eval", "run", folder, "--out", "again") == 0
     assert same_reports(folder, "again")
     assert open_to_others(Path("again")) == []
-    assert ask(log, None, "--dry-run", budget="3k") == 2
-    assert "another budget (2000)" in capsys.readouterr().err
-    assert main(["eval", "run", "eval-ask", "--model", "m"]) == 2
+    capsys.readouterr()
+    assert ask(log, None) == 2
+    assert "other settings or prompts" in capsys.readouterr().err
+    assert command("eval", "run", folder, "--model", "m") == 2
     assert "belong to their own settings" in capsys.readouterr().err
 
 
@@ -122,27 +124,6 @@ def test_wrong_arguments_are_explained_on_one_line(log, given, said, capsys):
     assert command("eval", "ask", log, "--dry-run", *given) == 2
     (told,) = capsys.readouterr().err.splitlines()
     assert said in told
-
-
-def test_settings_of_ones_own_and_a_cap_for_all_calls(log, tmp_path, capsys):
-    prompts, file = prompt_of_ones_own(tmp_path / "mine"), tmp_path / "mine.toml"
-    file.write_text(f'[summarizing_context]\nsummarizer = "openai"\nmodel = "{WRITER}"\nhigh_water = 0.8\n')
-    own = ("--config", file, "--prompts", prompts, "--arms", "ours,tail")
-    roles = ("--judge-model", JUDGE)
-    with serving_apart(answering) as server:
-        assert ask(log, server, *own, "--max-calls", 4, models=roles) == 4
-        assert len(server.requests) == 4
-        assert "the cap max_calls is reached; replies are kept" in capsys.readouterr().err
-        assert ask(log, server, *own, models=roles) == 0
-        assert models_of(server) == ROLES
-        assert any("Keep every port." in system_text(request.body) for request in server.requests)
-    file.rename(tmp_path / "gone.toml")
-    prompts.rename(tmp_path / "gone")
-    assert main(["eval", "run", "eval-ask", "--out", "again"]) == 0
-    assert same_reports("eval-ask", "again")
-    capsys.readouterr()
-    assert ask(log, None) == 2
-    assert "other settings or prompts" in capsys.readouterr().err
 
 
 def test_tuning_on_the_folder_has_answers_from_both_prompts_read_and_marked(log, tmp_path):
