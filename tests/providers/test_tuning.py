@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from io import StringIO
 from pathlib import Path
 
@@ -71,6 +70,12 @@ def test_a_better_prompt_wins_and_is_the_next_version_and_a_replay_says_the_same
         planned = json.loads(capsys.readouterr().out)
         assert server.requests == []
         assert sorted(path.name for path in checkout.iterdir()) == ["logs", "mine", "small.toml"]
+        assert tune(*TRIED, at=server) == 2  # the price comes first, and is not accepted
+        assert server.requests == []
+        assert "requests (" in capsys.readouterr().err
+        assert tune("--yes", *TRIED, "--max-calls", 3, at=server) == 4
+        assert len(server.requests) == 3
+        assert "the cap max_calls is reached" in capsys.readouterr().err
         assert tune("--yes", *TRIED, "--out", "one", "--write", "new", "--json", "one.json", at=server) == 0
         assert planned["calls"] == pytest.approx(len(server.requests), rel=0.15)  # views follow the replies
         assert "segment" in planned["by_kind"]
@@ -94,17 +99,10 @@ def test_a_better_prompt_wins_and_is_the_next_version_and_a_replay_says_the_same
     assert same_reports("one", "two")
 
 
-def test_prompts_of_ones_own_are_the_start_the_price_comes_first_and_a_cap_stops_before_one_call_more(checkout, capsys):
-    own = ("--prompts", "mine", "--prompt", "mine", "--json", "told.json")
+def test_a_prompt_that_is_no_better_changes_nothing_and_one_that_cannot_serve_is_refused(checkout, capsys):
     with serving_apart(answering) as server:
-        ours = partial(tune, *own, at=server, logs=SOME[:2])
-        assert ours() == 2  # the price comes first, and is not accepted
-        assert server.requests == []
-        assert "requests (" in capsys.readouterr().err
-        assert ours("--yes", "--max-calls", 3) == 4
-        assert len(server.requests) == 3
-        assert "the cap max_calls is reached" in capsys.readouterr().err
-        assert ours("--yes") == 0
+        own = ("--prompts", "mine", "--prompt", "mine", "--json", "told.json")
+        assert tune("--yes", *own, at=server, logs=SOME[:2]) == 0
     told = json.loads((checkout / "told.json").read_text("utf8"))
     assert told["tuning"]["winner"] == "start"
     assert "equal on every question" in told["verdict"]

@@ -1,7 +1,6 @@
 """Settings in groups: `context_management`, `memory`, `semantic_memory`; and from JSON files."""
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,8 @@ from tests.behaviour.contexts import begun
 from tests.laws.builders import session
 
 PAGE = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text(encoding="utf-8")
-(DOCUMENTED,) = (
-    block for block in re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL) if '"context_management"' in block
-)
+BLOCKS = [block.partition("```")[0] for block in PAGE.split("```json\n")[1:]]
+DOCUMENTED = next(block for block in BLOCKS if '"context_management"' in block)
 MANAGED = json.loads(DOCUMENTED)["context_management"]
 KEPT = Settings(
     strategy="importance",

@@ -103,12 +103,11 @@ async def test_hosts_that_store_memories_of_a_project_at_once_lose_none(address)
 
 
 async def test_a_view_is_made_while_the_server_answers_nothing(address):
-    settings = Settings(store=address, session_id="s", max_tokens=4_000)
-    async with open_context(settings) as context:
+    async with open_context(Settings(store=address, session_id="s", max_tokens=4_000)) as context:
         for number in range(44):
             await context.add_message(user(f"Step {number}: " + "plant a tulip. " * 60))
             await context.add_message(assistant(f"Planted {number}."))
-        await context.get_messages_for_request()
+            await context.get_messages_for_request()
         assert await context.wait_idle(60)
         before = await context.get_messages_for_request()
         with sql(address) as connection, connection.transaction():
@@ -126,14 +125,12 @@ async def test_a_view_is_made_while_the_server_answers_nothing(address):
 # A host that removes much, or waits for a lock meanwhile, keeps its sessions, and holds up no other
 
 
-async def waiting_for_a_lock(address: str, stores: int = 1) -> None:
-    """Wait until so many stores of ours wait for other transactions."""
-    asked = (
-        "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and query like '%%' || %s || '%%'"
-        " and application_name = 'summarizing-context'"
-    )
+async def waiting_for_a_lock(address: str) -> None:
+    """Wait until our store waits for another transaction."""
+    asked = "select count(*) from pg_stat_activity where application_name = 'summarizing-context'"
+    asked += " and wait_event_type = 'Lock' and query like '%%' || %s || '%%'"
     with sql(address) as connection, anyio.fail_after(120):
-        while connection.execute(asked, [read_address(address).schema]).fetchone() != (stores,):  # noqa: ASYNC110
+        while connection.execute(asked.encode(), [read_address(address).schema]).fetchone() != (1,):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
 

@@ -139,26 +139,6 @@ async def test_a_short_summary_is_taken_whole_whatever_it_speaks_of():
         assert (await outer.summarize(job(content=f"{JOB.content}\n{text} So it is."))).text == text
 
 
-async def test_the_breaker_opens_and_one_probe_at_a_time_closes_it_or_opens_it_again():
-    outer, inner, clock = resilient(OSError(), breaker_failures=1, attempts=5)
-    assert (await failure(outer)).retry_after is None
-    assert (len(inner.asked), outer.ready_in(), outer.statistics().breaker) == (1, 30.0, "open")
-    refused = await failure(outer)
-    assert (type(refused), refused.retry_after, len(inner.asked)) == (SummarizerNotReady, 30.0, 1)
-    clock.time += 30
-    assert outer.statistics().breaker == "half_open"
-    await failure(outer)
-    assert (len(inner.asked), outer.ready_in()) == (2, 30.0)
-
-    async def slowly(_: SummaryJob) -> str:
-        await anyio.sleep(0.001)
-        return GOOD
-
-    clock.time, inner.steps = clock.time + 30, (slowly,)
-    assert sum(isinstance(outcome, SummarizerError) for outcome in await at_once(outer, 8)) == 7
-    assert (len(inner.asked), outer.statistics().breaker, outer.ready_in()) == (3, "closed", 0.0)
-
-
 @pytest.mark.parametrize("ends", ["well", "cancelled"])
 async def test_a_call_from_before_the_breaker_opened_and_a_cancelled_probe_decide_nothing(ends: str):
     released = asyncio.Event()
