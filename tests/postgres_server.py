@@ -35,19 +35,20 @@ _looking: dict[str, Any] = {}  # by address
 class Server:
     """One server in a folder of its own; as another user where tests run as root, for PostgreSQL refuses that."""
 
-    def __init__(self, binaries: Path, folder: Path, *, port: int = 5432, options: tuple[str, ...] = ()) -> None:
-        self._binaries, self._folder, self._options, self._port = binaries, folder, options, port
-        self._user: dict[str, Any] = {"user": NOBODY, "group": NOBODY} if os.getuid() == 0 else {}
+    def __init__(self, binaries: Path, folder: Path) -> None:
+        self._binaries, self._folder = binaries, folder
+        user: dict[str, Any] = {"user": NOBODY, "group": NOBODY} if os.getuid() == 0 else {}
+        self._options: dict[str, Any] = {"cwd": folder, "env": ENVIRONMENT, **user}
         self._process: subprocess.Popen[bytes] | None = None
-        self.url = f"postgresql://postgres@/postgres?host={folder}&port={port}"
+        self.url = f"postgresql://postgres@/postgres?host={folder}&port=5432"
 
     def create(self) -> None:
         """Make the files of a new server."""
-        if self._user:
+        if "user" in self._options:
             os.chown(self._folder, NOBODY, NOBODY)
         command = [self._binaries / "initdb", "-D", "data", "-U", "postgres", "-A", "trust", "-E", "UTF8", "-N"]
-        options: dict[str, Any] = {"cwd": self._folder, "env": ENVIRONMENT, "timeout": PATIENCE, **self._user}
-        done = subprocess.run([*command, "--locale=C"], capture_output=True, check=False, **options)
+        command += ["--locale=C"]
+        done = subprocess.run(command, capture_output=True, check=False, timeout=PATIENCE, **self._options)
         if done.returncode:
             raise RuntimeError(done.stderr.decode())
 
@@ -59,12 +60,12 @@ class Server:
         """Start its process if there is none; it ends at once while one of a killed server is still there."""
         if self._process is not None and self._process.poll() is None:
             return
-        settings = ["listen_addresses=", f"unix_socket_directories={self._folder}", f"port={self._port}", "fsync=off"]
-        settings += ["max_connections=200", "shared_buffers=32MB", *self._options]
+        settings = ["listen_addresses=", f"unix_socket_directories={self._folder}", "fsync=off"]
+        settings += ["max_connections=200", "shared_buffers=32MB"]
         command = [self._binaries / "postgres", "-D", "data", *(f"--{one}" for one in settings)]
         with (self._folder / "log").open("ab") as log:
-            streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log, **self._user}
-            self._process = subprocess.Popen(command, cwd=self._folder, env=ENVIRONMENT, **streams)
+            streams = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
+            self._process = subprocess.Popen(command, **streams, **self._options)
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
         """End it: SIGINT breaks all connections, SIGKILL leaves nothing tidy."""
@@ -100,27 +101,23 @@ def binaries() -> list[Path]:
 
 
 @contextmanager
-def started(*options: str, on_disk: bool = False) -> Iterator[Server]:
-    """A server for the length of the block; the test is skipped where none can be started.
-
-    Its files are in memory if that can be, unless it has to wait for a disk: then they are in the folder of `TMPDIR`.
-    """
+def started() -> Iterator[Server]:
+    """A server for the length of the block, in memory if that can be; the test is skipped where none can be started."""
     if find_spec("psycopg") is None:
         pytest.skip("psycopg is not installed")
     memory = Path("/dev/shm")
-    place = memory if os.access(memory, os.W_OK) and not on_disk else None
-    folder = Path(tempfile.mkdtemp(prefix="pg", dir=place))
+    folder = Path(tempfile.mkdtemp(prefix="pg", dir=memory if os.access(memory, os.W_OK) else None))
     folder.chmod(0o755)
     try:
         for place in binaries():
-            server = Server(place, folder, options=(*options, "fsync=on") if on_disk else options)
+            server = Server(place, folder)
             with suppress(OSError, RuntimeError):  # this user may not run them
                 server.create()
                 break
         else:
             pytest.skip("no PostgreSQL server can be started here; name one by TEST_POSTGRES_URL")
-        server.start()
         try:
+            server.start()
             yield server
         finally:
             server.stop()
@@ -133,12 +130,16 @@ def for_the_run() -> Iterator[str]:
     """The address of the server for all tests of this process."""
     given = os.environ.get("TEST_POSTGRES_URL")
     with nullcontext() if given else started() as server:
-        os.environ[ADDRESS] = address = server.url if server else str(given)
-        yield address
+        os.environ[ADDRESS] = server.url if server else str(given)
+        yield os.environ[ADDRESS]
         if given:
-            with _connected(given) as connection:
-                for schema in _schemas:
-                    connection.execute(f"drop schema if exists {schema} cascade".encode())
+            _drop(given, *_schemas)
+
+
+def _drop(url: str, *schemas: str) -> None:
+    with _connected(url) as connection:
+        for schema in schemas:
+            connection.execute(f"drop schema if exists {schema} cascade".encode())
 
 
 def _connected(url: str) -> Any:
@@ -203,5 +204,4 @@ def drop(address: str) -> None:
     """Remove the schema of an address, which is not asked for again."""
     known = read_address(address)
     _schemas.discard(known.schema)
-    with _connected(known.url) as connection:
-        connection.execute(f"drop schema if exists {known.schema} cascade".encode())
+    _drop(known.url, known.schema)
