@@ -16,6 +16,7 @@ from .protocols import Json, answer, completion
 from .server import Answer, Request
 
 BETA = "compact-2026-09-04"
+SUMMARY = "## Done\n- A part was done."
 _BLOCK = {"type", "content", "signature"}  # fields with which a block was returned
 
 
@@ -33,7 +34,6 @@ def _blocks(row: Json) -> list[Json]:
 class Compacting:
     """A script for `serving`: answers requests of both providers, and keeps what it has seen and refused."""
 
-    says: Callable[[Json], Sequence[Json]] = lambda body: [{"type": "text", "text": "## Done\n- A part was done."}]
     fails: Callable[[], Answer | None] = lambda: None  # of a wish to compact
     items: Callable[[Json], Sequence[Json]] = lambda body: []  # what a model of OpenAI answers
     refused: list[str] = field(default_factory=list)
@@ -57,22 +57,20 @@ class Compacting:
             self._check_anthropic(request.body, betas)
             if request.body.get("compaction"):
                 return self._wished(request.body) or self._block(request.body)
-            content = list(self.says(request.body))
-            stop = "tool_use" if any(block["type"] == "tool_use" for block in content) else "end_turn"
-            return _message(content, stop)
+            return _message([{"type": "text", "text": SUMMARY}], "end_turn", input_tokens=900, output_tokens=30)
         if path.endswith("/responses/compact"):
             _must(request.body.get("model"), "Missing required parameter: 'model'.")
             self._check_items(request.body)
             return self._wished(request.body) or self._window(request.body)
         if path.endswith("/chat/completions"):  # a summary
-            return completion("## Done\n- A part was done.")
+            return completion(SUMMARY)
         _must(path.endswith("/responses"), f"unknown path {path}")
         self._check_items(request.body)
-        output, usage = list(self.items(request.body)), {"input_tokens": 900, "output_tokens": 30, "total_tokens": 930}
+        usage = {"input_tokens": 900, "output_tokens": 30, "total_tokens": 930}
         usage |= {"input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}
         head = {"id": f"resp_{request.number}", "object": "response", "created_at": 1, "status": "completed"}
         more = {"parallel_tool_calls": True, "tool_choice": "auto", "tools": [], "model": request.body["model"]}
-        return {**head, **more, "output": output, "usage": usage}
+        return {**head, **more, "output": list(self.items(request.body)), "usage": usage}
 
     def _wished(self, body: Json) -> Answer | None:
         self.asked.append(body)
@@ -151,5 +149,4 @@ class Compacting:
 
 
 def _message(content: list[Json], stop: str, **usage: Any) -> Json:
-    reply = answer(content, reason=stop, usage=usage or {"input_tokens": 900, "output_tokens": 30})
-    return {**reply, "model": "claude-opus-5-5", "stop_sequence": None}
+    return {**answer(content, reason=stop, usage=usage), "model": "claude-opus-5-5", "stop_sequence": None}

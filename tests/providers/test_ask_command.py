@@ -116,8 +116,6 @@ def test_questions_that_cannot_be_used_are_asked_three_times_and_told(log, capsy
         ((*MODELS, "--arms", "hierarchical", "--budget", "1500"), "there is no arm"),
         ((*MODELS, "--budget", "900k"), "take a budget below"),
         (("--judge-model", JUDGE), "--model: name the model that summarizes"),
-        (("--judge-model", JUDGE, "--summarizer", "extractive"), "--model: name the model that summarizes"),
-        ((*MODELS, "--prompts", "nowhere"), "--prompts: nowhere is not a folder"),
     ],
 )
 def test_wrong_arguments_are_explained_on_one_line(log, given, said, capsys):

@@ -71,7 +71,8 @@ async def test_a_status_becomes_an_error_that_says_what_to_do(protocol, fault):
 
 @pytest.mark.parametrize("status", [429, 503, 529])
 async def test_the_wait_that_is_asked_for_is_told(protocol, status):
-    asked: dict[str, float | None] = {"7": 7.0, "0.25": 0.25, **dict.fromkeys(("soon", "-3", "nan", "inf", "1e999"))}
+    unsound = ("soon", "-3", "nan", "inf", "1e999", "Wed, 21 Oct 2026 07:28:00 GMT")
+    asked: dict[str, float | None] = {"7": 7.0, "0.25": 0.25, **dict.fromkeys(unsound)}
     for wait, seconds in asked.items():
         error = await failure(protocol, status_code=status, headers={"retry-after": wait}, text=SPOKEN)
         assert error.retry_after == seconds, wait
@@ -79,14 +80,10 @@ async def test_the_wait_that_is_asked_for_is_told(protocol, status):
     assert (await failure(protocol, status_code=status, headers=headers)).retry_after == 0.25
 
 
-JSON = "application/json"
+NO_OBJECTS = ('{"id": "1", "cho', f'["{SPOKEN}"]', b'"\xff\xfe"', "[" * 100_000, "", "<html>busy</html>", "9" * 5_000)
 BODIES = [
-    *(
-        (JSON, text)
-        for text in ('{"id": "1", "cho', f'["{SPOKEN}"]', "[" * 100_000, "", "<html>busy</html>", "9" * 5_000)
-    ),
-    *((JSON, b'"\xff\xfe"'), ("text/html", f"<html>{SPOKEN}</html>"), ("text/plain", SPOKEN)),
-    ("text/event-stream", "data: {}\n\n"),
+    *(("application/json", text) for text in NO_OBJECTS),
+    *(("text/html", f"<html>{SPOKEN}</html>"), ("text/plain", SPOKEN), ("text/event-stream", "data: {}\n\n")),
 ]
 
 
@@ -96,7 +93,8 @@ async def test_what_is_no_json_object_is_a_failure(protocol):
         assert error.args == (Fault.NOT_JSON,), content[:40]
 
 
-TOOL = {"id": "1", "type": "function", "function": {"name": "run", "arguments": "{}"}}
+CALLED = {"tool_calls": [{"id": "1", "type": "function", "function": {"name": "run", "arguments": "{}"}}]}
+FILTERED, DECLINED = "content_filter", {"type": "refusal", "refusal": SPOKEN}
 USE = {"type": "tool_use", "id": "1", "name": "run", "input": {}}
 
 
@@ -112,16 +110,10 @@ def shapes(protocol: Protocol) -> dict[Any, list[Any]]:
             *(completion(text) for text in (None, LEFT_OUT, " \n", [{"type": "audio"}])),
         ],
         Refusal.NOT_TEXT: [
-            completion(7),
-            completion(None, reason="tool_calls", tool_calls=[TOOL]),
-            completion(GOOD, tool_calls=[TOOL]),
+            *(completion(7), completion(GOOD, **CALLED), completion(None, reason="tool_calls", **CALLED)),
             completion(None, function_call={"name": "run"}),
         ],
-        Refusal.DECLINED: [
-            completion(None, refusal=SPOKEN),
-            completion([{"type": "refusal", "refusal": SPOKEN}]),
-            completion("", reason="content_filter"),
-        ],
+        Refusal.DECLINED: [completion([DECLINED]), completion(None, refusal=SPOKEN), completion("", reason=FILTERED)],
         Fault.OVERLOADED: [{"error": {"code": 503, "message": SPOKEN}}],
         Fault.RATE_LIMITED: [{"error": {"code": 429}}],
         Fault.SERVER: [{"error": SPOKEN}],
@@ -138,10 +130,8 @@ def shapes(protocol: Protocol) -> dict[Any, list[Any]]:
 
 async def test_a_reply_that_is_no_summary_is_refused(protocol):
     for reason, replies in shapes(protocol).items():
-        is_limit = reason is Fault.RATE_LIMITED
-        kind = (
-            SummarizerRefused if isinstance(reason, Refusal) else SummarizerRateLimited if is_limit else SummarizerError
-        )
+        kind = SummarizerRateLimited if reason is Fault.RATE_LIMITED else SummarizerError
+        kind = SummarizerRefused if isinstance(reason, Refusal) else kind
         for reply in replies:
             error = await failure(protocol, json=reply)
             assert (type(error), error.args) == (kind, (reason,)), reply

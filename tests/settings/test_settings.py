@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,14 @@ from summarizing_context.settings import shown_store
 
 NAMES = [setting.name for setting in dataclasses.fields(Settings)]
 PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
-
-
 STRATEGIES = ("hierarchical", "summarize", "importance", "truncate")
+
+
+ODD: list[tuple[str, Any]] = [
+    *(("max_tokens", True), ("max_tokens", 16_000.0), ("max_tokens", None), ("high_water", math.nan), ("store", 5)),
+    *(("call_timeout", math.inf), ("call_timeout", 0), ("importance_threshold", 1.5), ("max_wait", 10**400)),
+    *(("session_id", "a" * 201), ("session_id", "a\n")),
+]
 
 
 def problems(**values: Any) -> tuple[str, ...]:
@@ -40,22 +46,11 @@ def test_the_defaults_are_the_documented_ones():
     ("values", "said"),
     [
         ({"max_tokens": 0}, "max_tokens = 0 is refused; allowed: a whole number from 1 to 1,000,000,000"),
-        ({"max_tokens": True}, "max_tokens = True"),
-        ({"max_tokens": 16_000.0}, "max_tokens = 16000.0"),
-        ({"max_tokens": None}, "max_tokens = None"),
         ({"high_water": 1}, "allowed: a number above 0 and below 1"),
-        ({"high_water": float("nan")}, "high_water = nan"),
-        ({"call_timeout": float("inf")}, "call_timeout = inf"),
-        ({"call_timeout": 0}, "call_timeout = 0"),
-        ({"max_wait": 10**400}, "max_wait = 1000"),
         ({"max_calls_per_hour": -1}, "or none"),
         ({"store": ""}, 'a path to a file, ":memory:", or postgresql:'),
-        ({"store": 5}, "store = 5"),
         ({"session_id": "a b"}, "1-200 characters of A-Za-z0-9._:-"),
-        ({"session_id": "a" * 201}, "session_id"),
-        ({"session_id": "a\n"}, "session_id"),
         ({"summarizer": "gpt"}, "one of extractive, openai, anthropic, host"),
-        ({"importance_threshold": 1.5}, "importance_threshold = 1.5"),
         ({"strategy": "heirarchical"}, f"(did you mean hierarchical?); allowed: one of {', '.join(STRATEGIES)}"),
         ({"strategy": "sliding-window"}, "did you mean sliding_window?"),
         ({"token_counter": "TikToken"}, "did you mean tiktoken?"),
@@ -70,6 +65,7 @@ def test_the_defaults_are_the_documented_ones():
         ({"summarize_threshold": 30, "max_messages": 20}, "summarize_threshold = 30 must be at most max_messages = 20"),
         ({"hihg_water": 0.5}, "unknown setting hihg_water = 0.5; did you mean high_water?"),
         ({"quux": 5}, "the configuration page lists all settings"),
+        *(({name: value}, f"{name} = {value!r}"[:26]) for name, value in ODD),
     ],
 )
 def test_a_wrong_value_is_refused_with_key_value_and_what_is_allowed(values: dict[str, Any], said: str):
