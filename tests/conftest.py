@@ -45,6 +45,12 @@ def postgres() -> Iterator[str]:
         yield address
 
 
+@pytest.fixture
+def address(postgres: str, tmp_path: Path) -> str:
+    """A store in PostgreSQL that is not there yet."""
+    return postgres_server.address_for(tmp_path)
+
+
 # Modules with tests of several seconds. Every worker begins with some of them, so that none is the last to run.
 LONG = {
     "test_amplifier_session", "test_ask_command", "test_command_output", "test_crash_safe", "test_killed_programs",

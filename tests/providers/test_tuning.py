@@ -5,13 +5,13 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
 import pytest
 
-from summarizing_context.cli import main
 from summarizing_context.summarizers.prompts import latest, names, write_prompt
 from tests.evaluation.sessions import write
 
@@ -30,19 +30,20 @@ summary_max_tokens = 60
 """
 
 
-def better() -> str:
-    return f"{latest('segment').text}\n{BETTER}"
+SHIPPED = latest("segment")
+MINE = replace(SHIPPED, version=7, text=f"{SHIPPED.text}\n{BETTER}")
+TRIED = ("--prompt", "mine/segment/v7.md")
+SOME = [f"logs/session-{number}.jsonl" for number in (1, 2, 3)]
 
 
 def says(body: Json) -> str:
     """A summarizer that keeps more when it is told to; asked to improve a prompt, it adds a line."""
     if user_text(body).startswith("You improve a prompt."):
-        return f"```\n{better()}\n```"
+        return f"```\n{MINE.text}\n```"
     return honest(body, 60 if BETTER in system_text(body) or "### summary 1 of " in user_text(body) else 16)
 
 
 def answering(request: Request) -> Answer:
-    assert request.path == OPENAI.path
     return Answer(body=json.dumps(completion(says(request.body))).encode())
 
 
@@ -51,32 +52,31 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write(tmp_path / "logs", *range(1, 6), turns=7, later=5)  # five, from which on a verdict is given
     (tmp_path / "small.toml").write_text(SMALL, encoding="utf8")
     (tmp_path / "mine" / "segment").mkdir(parents=True)
-    prompt = replace(latest("segment"), version=7, text=better())
-    (tmp_path / "mine" / "segment" / "v7.md").write_text(write_prompt(prompt), encoding="utf8")
+    (tmp_path / "mine" / "segment" / "v7.md").write_text(write_prompt(MINE), encoding="utf8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setattr("sys.stdin", StringIO())  # no answer to a question
     return tmp_path
 
 
-def keep(checkout: Path, sessions: int) -> None:
-    for path in sorted((checkout / "logs").iterdir())[sessions:]:
-        path.unlink()
-
-
-def tune(*arguments: object, at: ProviderServer | None = None) -> int:
+def tune(*arguments: object, at: ProviderServer | None = None, logs: Sequence[str] = ("logs",)) -> int:
     where = ("--base-url", OPENAI.base_url(at.root)) if at else ()
-    return command("tune", "logs", *OPTIONS, *where, *arguments)
+    return command("tune", *logs, *OPTIONS, *where, *arguments)
 
 
 def test_a_better_prompt_wins_and_is_the_next_version_and_a_replay_says_the_same(checkout, monkeypatch, capsys):
     with serving_apart(answering) as server:
-        tried = ("--prompt", "mine/segment/v7.md")
-        assert tune("--dry-run", *tried, "--json", "-", at=server) == 0
+        assert tune("--dry-run", *TRIED, "--json", "-", at=server) == 0
         planned = json.loads(capsys.readouterr().out)
         assert server.requests == []
         assert sorted(path.name for path in checkout.iterdir()) == ["logs", "mine", "small.toml"]
-        assert tune("--yes", *tried, "--out", "one", "--write", "new", "--json", "one.json", at=server) == 0
+        assert tune(*TRIED, at=server) == 2  # the price comes first, and is not accepted
+        assert server.requests == []
+        assert "requests (" in capsys.readouterr().err
+        assert tune("--yes", *TRIED, "--max-calls", 3, at=server) == 4
+        assert len(server.requests) == 3
+        assert "the cap max_calls is reached" in capsys.readouterr().err
+        assert tune("--yes", *TRIED, "--out", "one", "--write", "new", "--json", "one.json", at=server) == 0
         assert planned["calls"] == pytest.approx(len(server.requests), rel=0.15)  # views follow the replies
         assert "segment" in planned["by_kind"]
     run = json.loads((checkout / "one.json").read_text("utf8"))
@@ -89,40 +89,20 @@ def test_a_better_prompt_wins_and_is_the_next_version_and_a_replay_says_the_same
     assert all(arm["cost"] > 0 for arm in run["arms"].values())
     assert run["verdict"].startswith("segment/v7: better by ")
     assert "more tokens in a view" in run["verdict"]
-    told = capsys.readouterr().out
+    told = " ".join(capsys.readouterr().out.split())
     order = [f"+{BETTER}", "new: keeps", "ahead of start", "segment/v7: better by", "Written: new/segment/"]
-    places = [" ".join(told.split()).find(words) for words in order]
-    assert -1 not in places
-    assert places == sorted(places)
-    next_version = latest("segment").version + 1
-    assert names(checkout / "new") == [f"segment/v{next_version}"]
+    places = [told.find(words) for words in order]
+    assert [-1, *places] == sorted({-1, *places})
+    assert names(checkout / "new") == [f"segment/v{SHIPPED.version + 1}"]
     monkeypatch.delenv("OPENAI_API_KEY")
-    assert tune(*tried, "--out", "two") == 0
+    assert tune(*TRIED, "--out", "two") == 0
     assert same_reports("one", "two")
 
 
-def test_the_start_stays_where_the_other_prompt_is_worse_and_what_that_loses_is_shown(checkout):
-    (checkout / "worse.md").write_text(latest("segment").text, encoding="utf8")
+def test_a_prompt_that_is_no_better_changes_nothing_and_one_that_cannot_serve_is_refused(checkout, capsys):
     with serving_apart(answering) as server:
-        assert tune("--yes", "--prompts", "mine", "--prompt", "worse.md", "--json", "told.json", at=server) == 0
-    told = json.loads((checkout / "told.json").read_text("utf8"))
-    assert told["tuning"]["winner"] == "start"
-    assert f"-{BETTER}" in told["tuning"]["diff"]
-    assert "worse by" in told["verdict"]
-    assert any({*pair["old_keeps"]} - {*pair["new_keeps"]} for pair in told["tuning"]["pairs"])
-
-
-def test_prompts_of_ones_own_are_the_start_the_price_comes_first_and_a_cap_stops_before_one_call_more(checkout, capsys):
-    keep(checkout, 2)
-    own = ("--prompts", "mine", "--prompt", "mine", "--json", "told.json")
-    with serving_apart(answering) as server:
-        assert tune(*own, at=server) == 2  # the price comes first, and is not accepted
-        assert server.requests == []
-        assert "requests (" in capsys.readouterr().err
-        assert tune("--yes", *own, "--max-calls", 3, at=server) == 4
-        assert len(server.requests) == 3
-        assert "the cap max_calls is reached" in capsys.readouterr().err
-        assert tune("--yes", *own, at=server) == 0
+        own = ("--prompts", "mine", "--prompt", "mine", "--json", "told.json")
+        assert tune("--yes", *own, at=server, logs=SOME[:2]) == 0
     told = json.loads((checkout / "told.json").read_text("utf8"))
     assert told["tuning"]["winner"] == "start"
     assert "equal on every question" in told["verdict"]
@@ -131,23 +111,20 @@ def test_prompts_of_ones_own_are_the_start_the_price_comes_first_and_a_cap_stops
         ("## Done", "## Work", "its sections must be the fixed ones"),
         ("{{max_tokens}}", "900", "it lacks the placeholder {{max_tokens}}"),
     ):
-        (checkout / "mine.md").write_text(latest("segment").text.replace(right, wrong), encoding="utf8")
+        (checkout / "mine.md").write_text(SHIPPED.text.replace(right, wrong), encoding="utf8")
         assert tune("--prompt", "mine.md") == 2
         assert f"mine.md: {words}" in capsys.readouterr().err
-    assert main(["tune", "logs", "--cassette", "c.jsonl", "--prompts", "mine"]) == 2
+    assert command("tune", "logs", "--cassette", "c.jsonl", "--prompts", "mine") == 2
     assert "name the model that they are for" in capsys.readouterr().err
 
 
 def test_a_process_that_is_ended_keeps_every_reply_that_it_has(checkout):
-    keep(checkout, 2)
-    tried = ("--yes", "--prompt", "mine/segment/v7.md")
-
     def four(request: Request) -> Answer:
         return answering(request) if request.number < 4 else Answer(ending="stall")
 
     kept = checkout / "c.jsonl"
     with serving_apart(four) as server:
-        words = ["tune", "logs", *OPTIONS, "--base-url", OPENAI.base_url(server.root), *tried]
+        words = ["tune", *SOME[:2], *OPTIONS, "--base-url", OPENAI.base_url(server.root), "--yes", *TRIED]
         with subprocess.Popen([sys.executable, "-m", "summarizing_context", *words], stderr=subprocess.PIPE) as process:
             for _ in range(600):
                 if len(server.requests) > 4 and kept.exists() and kept.read_bytes().count(b"\n") == 4:
@@ -157,7 +134,7 @@ def test_a_process_that_is_ended_keeps_every_reply_that_it_has(checkout):
     assert process.returncode == -signal.SIGTERM
     assert kept.read_bytes().count(b"\n") == 4
     with serving_apart(answering) as server:
-        assert tune(*tried, at=server) == 0
+        assert tune("--yes", *TRIED, at=server, logs=SOME[:2]) == 0
         assert len(server.requests) == kept.read_bytes().count(b"\n") - 4, "no reply is paid for twice"
     assert kept.read_bytes().splitlines() == sorted(kept.read_bytes().splitlines())
 
@@ -166,17 +143,15 @@ def test_a_process_that_is_ended_keeps_every_reply_that_it_has(checkout):
 def test_the_model_writes_a_better_prompt_from_hindsight(checkout, monkeypatch, capsys, optimizer):
     if optimizer == "gepa":
         pytest.importorskip("gepa", reason="the extra gepa is not installed")
-    keep(checkout, 3)
     asked = ("--propose", 2, "--optimizer", optimizer)
     with serving_apart(answering) as server:
-        assert tune("--dry-run", *asked, "--json", "-", at=server) == 0
+        assert tune("--dry-run", *asked, "--json", "-", at=server, logs=SOME) == 0
         assert json.loads(capsys.readouterr().out)["proposals"] == 2
         assert server.requests == []
-        assert tune("--yes", *asked, "--out", "one", "--write", "new", at=server) == 0
+        assert tune("--yes", *asked, "--out", "one", "--write", "new", at=server, logs=SOME) == 0
         told = next(text for one in server.requests if (text := user_text(one.body)).startswith("You improve a"))
     assert "was dropped (what message" in told
-    written = checkout / "new" / "segment" / f"v{latest('segment').version + 1}.md"
-    assert BETTER in written.read_text("utf8")
+    assert BETTER in (checkout / "new" / "segment" / f"v{SHIPPED.version + 1}.md").read_text("utf8")
     monkeypatch.delenv("OPENAI_API_KEY")
-    assert tune(*asked, "--out", "two") == 0
+    assert tune(*asked, "--out", "two", logs=SOME) == 0
     assert same_reports("one", "two")

@@ -7,13 +7,11 @@ import os
 import pwd
 import shutil
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 from urllib.parse import quote
 
-import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
@@ -33,45 +31,35 @@ TULIP = '{"role": "user", "content": "Plant a tulip."}'
 
 
 @pytest.fixture(scope="module")
-def pooler(postgres: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def pooler(postgres: str) -> Iterator[str]:
     """The address of a pooler before the tests' server."""
     folder = Path("/tmp") / f"pooler-{os.getpid()}"  # a socket's path is short
     folder.mkdir(mode=0o777)
     folder.chmod(0o777)
     server = conninfo_to_dict(postgres)
     target = " ".join(f"{name}={server[name]}" for name in ("host", "port", "user") if server.get(name))
-    settings = {
-        "listen_addr": "",
-        "listen_port": "6432",
-        "unix_socket_dir": str(folder),
-        "auth_type": "any",
-        "pool_mode": "transaction",
-        "default_pool_size": str(POOL),
-    }
-    lines = ["[databases]", f"postgres = {target} dbname={server.get('dbname')}", "[pgbouncer]"]
-    (folder / "ini").write_text("\n".join([*lines, *(f"{name} = {value}" for name, value in settings.items()), ""]))
+    settings = f"""
+[databases]
+postgres = {target} dbname={server.get("dbname")}
+[pgbouncer]
+listen_addr =
+listen_port = 6432
+unix_socket_dir = {folder}
+auth_type = any
+pool_mode = transaction
+default_pool_size = {POOL}
+"""
+    (folder / "ini").write_text(settings)
     user = ["-u", "nobody"] if os.getuid() == 0 else []
     with subprocess.Popen(["pgbouncer", "-q", *user, str(folder / "ini")], stderr=subprocess.DEVNULL) as process:
         try:
             address = f"postgresql://{quote(pwd.getpwuid(os.getuid()).pw_name)}@/postgres?host={folder}&port=6432"
-            _wait_for(address)
+            postgres_server.wait_for(address)
             yield address
         finally:
             process.terminate()
             process.wait(30)
             shutil.rmtree(folder)
-
-
-def _wait_for(address: str) -> None:
-    until = time.monotonic() + 120
-    while True:
-        try:
-            psycopg.connect(address, autocommit=True).close()
-            return
-        except psycopg.OperationalError:
-            if time.monotonic() > until:
-                raise
-            time.sleep(0.02)
 
 
 @pytest.fixture
@@ -103,7 +91,6 @@ async def test_many_hosts_share_few_connections_of_the_server(address):
 @pytest.mark.parametrize(
     "case",
     [
-        direct.test_a_session_of_another_host_is_refused_and_names_it,
         direct.test_a_host_that_lost_its_lease_writes_nothing_and_is_told,
         direct.test_two_hosts_with_the_same_log_pay_for_each_summary_once,
         direct.test_stores_that_create_one_schema_at_the_same_time_all_succeed,

@@ -11,9 +11,9 @@ import anyio
 import pytest
 
 from summarizing_context.contrib.postgres.store import PostgresStore
-from summarizing_context.stores.base import StoredEntry, SummaryKey
+from summarizing_context.stores.base import SummaryKey
 from tests import postgres_server
-from tests.contract.store_builders import log_of, summary
+from tests.contract.store_builders import entries, key, log_of, nothing, opened, summary
 from tests.laws import places
 from tests.laws.builders import session
 from tests.laws.test_crash_safe import Grower, nursery
@@ -43,41 +43,36 @@ async def test_a_killed_server_loses_nothing_that_was_acknowledged(tmp_path):
         number = 0
         while not stopping.is_set():
             text = f"{task}-{number} " + "x" * (number * 997 % 9_000)
-            count = 600 if number % 50 == 49 else 1
-            await store.append(name, [StoredEntry(f"{text} {at}".encode(), b"") for at in range(count)], lambda: None)
-            acked[name] += [f"{text} {at}" for at in range(count)]
+            texts = [f"{text} {at}" for at in range(600 if number % 50 == 49 else 1)]
+            await store.append(name, entries(*texts), nothing)
+            acked[name] += texts
             number += 1
 
     async def save(store: PostgresStore) -> None:
         while not stopping.is_set():
-            key = SummaryKey(f"range-{len(summaries)}", "recipe")
-            await store.save_summary("a", key, summary("text"))
-            summaries.append(key)
+            one = key(len(summaries))
+            await store.save_summary("a", one, summary("text"))
+            summaries.append(one)
 
     with postgres_server.started() as server:
-        address = f"{server.url}&schema=killed"
-        store = PostgresStore(address)
-        await store.open()
-        for name in acked:
-            await store.claim(name)
-        async with anyio.create_task_group() as tasks:
-            for name in acked:
+        async with opened(f"{server.url}&schema=killed", *acked) as store:
+            async with anyio.create_task_group() as tasks:
+                for name in acked:
+                    for task in range(3):
+                        tasks.start_soon(append, store, name, task)
+                tasks.start_soon(save, store)
+                for _ in range(max(3, KILLS // 8)):
+                    before = sum(map(len, acked.values()))
+                    with anyio.fail_after(60):
+                        while sum(map(len, acked.values())) < before + 100:  # it works again
+                            await anyio.lowlevel.checkpoint()
+                    await anyio.to_thread.run_sync(server.stop, signal.SIGKILL)
+                    await anyio.to_thread.run_sync(server.start)
+                stopping.set()
+            for name, texts in acked.items():
+                found = await log_of(store, name)
+                assert sorted(found) == sorted(texts)  # each once; those under way at the end were acknowledged
                 for task in range(3):
-                    tasks.start_soon(append, store, name, task)
-            tasks.start_soon(save, store)
-            for _ in range(max(3, KILLS // 8)):
-                before = sum(map(len, acked.values()))
-                with anyio.fail_after(60):
-                    while sum(map(len, acked.values())) < before + 100:  # it works again
-                        await anyio.lowlevel.checkpoint()
-                await anyio.to_thread.run_sync(server.stop, signal.SIGKILL)
-                await anyio.to_thread.run_sync(server.start)
-            stopping.set()
-        for name, texts in acked.items():
-            found = await log_of(store, name)
-            assert sorted(found) == sorted(texts)  # each once; those that were under way at the end were acknowledged
-            for task in range(3):
-                own = [text for text in found if text.startswith(f"{task}-")]
-                assert own == [text for text in texts if text.startswith(f"{task}-")]
-        assert set(await store.find_summaries("a", summaries)) == set(summaries)
-        await store.close()
+                    own = [text for text in found if text.startswith(f"{task}-")]
+                    assert own == [text for text in texts if text.startswith(f"{task}-")]
+            assert set(await store.find_summaries("a", summaries)) == set(summaries)

@@ -18,45 +18,44 @@ from summarizing_context.errors import SessionInUseError
 from tests.laws.builders import user
 
 CHILD = Path(__file__).parents[1] / "contract" / "store_child.py"
-ELSEWHERE = (
-    "import runpy, socket, sys; socket.gethostname = lambda: 'mars'; del sys.argv[0]; "
-    "runpy.run_path(sys.argv[0], run_name='__main__')"
-)
+ON_MARS = f"""
+import runpy, socket, sys
+socket.gethostname = lambda: 'mars'
+runpy.run_path({str(CHILD)!r}, run_name='__main__')
+"""
 
 
 @pytest.fixture
 def mars(address: str) -> Iterator[subprocess.Popen[str]]:
     """A process on another host that has the session `theirs` open."""
-    command = [sys.executable, "-c", ELSEWHERE, str(CHILD), "postgres", address, "theirs"]
+    command = [sys.executable, "-c", ON_MARS, "postgres", address, "theirs"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout.readline() == "ready\n"
         yield child
-        child.kill()
 
 
 async def test_sessions_are_listed_with_the_hosts_that_have_them_open(address, mars, capsys, monkeypatch):
-    here, pid = socket.gethostname(), os.getpid()
     monkeypatch.setenv("COLUMNS", "200")
+
+    async def listed(*more: str) -> str:
+        assert await anyio.to_thread.run_sync(main, ["sessions", "list", "--store", address, *more]) == 0
+        return capsys.readouterr().out
+
+    async def hosts() -> dict[str, tuple[str, int]]:
+        rows = json.loads(await listed("--json", "-"))["sessions"]
+        return {one["session_id"]: (one["writer_host"], one["writer_pid"]) for one in rows}
+
+    here = (socket.gethostname(), os.getpid())
     async with open_context(Settings(store=address, session_id="mine")) as context:
         await context.add_message(user("Plant tulips."))
         with pytest.raises(SessionInUseError) as held:
-            async with open_context(Settings(store=address, session_id="theirs")):
-                pass
+            await open_context(Settings(store=address, session_id="theirs")).__aenter__()
         assert (held.value.pid, held.value.host) == (mars.pid, "mars")
         async with opened_store(address, read_only=True) as reader:
             found = {one.session_id: (one.writer_host, one.writer_pid) for one in await reader.sessions()}
-        assert found == {"mine": (here, pid), "theirs": ("mars", mars.pid)}
-        told = await listed(address, capsys)
-        assert f"process {pid} on {here}" in told
+        assert found == await hosts() == {"mine": here, "theirs": ("mars", mars.pid)}
+        told = await listed()
+        assert f"process {here[1]} on {here[0]}" in told
         assert f"process {mars.pid} on mars" in told
-        document = json.loads(await listed(address, capsys, "--json", "-"))
-        assert {one["session_id"]: (one["writer_host"], one["writer_pid"]) for one in document["sessions"]} == found
         mars.communicate("\n", timeout=60)
-        document = json.loads(await listed(address, capsys, "--json", "-"))
-        assert {one["session_id"]: one["writer_host"] for one in document["sessions"]} == {"mine": here, "theirs": None}
-
-
-async def listed(address: str, capsys: pytest.CaptureFixture[str], *more: str) -> str:
-    """What the command prints."""
-    assert await anyio.to_thread.run_sync(main, ["sessions", "list", "--store", address, *more]) == 0
-    return capsys.readouterr().out
+        assert {session: host for session, (host, _) in (await hosts()).items()} == {"mine": here[0], "theirs": None}

@@ -5,29 +5,20 @@ from typing import Any
 
 import pytest
 
-from summarizing_context import Settings, SettingsError, SummaryJob, SummaryReply, open_context
+from summarizing_context import Settings, SettingsError, open_context
 from summarizing_context.settings import PROVIDERS
+from summarizing_context.testing import ScriptedSummarizer
 
 
-class ToyProvider:
-    """Says which part of the log it was given."""
-
-    recipe = "toy/1"
+class ToyProvider(ScriptedSummarizer):
+    closed = False
 
     def __init__(self, model: str | None, **_: Any) -> None:
-        self.model = model or "toy"
-
-    async def summarize(self, job: SummaryJob) -> SummaryReply:
-        return SummaryReply(f"- The toy read messages of the {job.kind}.", 10, 5)
-
-    async def complete(self, system: str, user: str, max_tokens: int) -> SummaryReply:
-        raise NotImplementedError
+        super().__init__(lambda job: f"- The toy read messages of the {job.kind}.", recipe="toy/1")
+        self.model = model
 
     async def close(self) -> None:
-        closed.append(self.model)
-
-
-closed: list[str] = []
+        ToyProvider.closed = True
 
 
 async def test_a_row_of_the_table_is_all_that_a_toy_provider_needs(monkeypatch: pytest.MonkeyPatch):
@@ -38,7 +29,7 @@ async def test_a_row_of_the_table_is_all_that_a_toy_provider_needs(monkeypatch: 
         await context.wait_idle()
         assert "The toy read messages" in str(await context.get_messages_for_request())
         assert context.statistics().model_calls > 0
-    assert closed == ["toy"]
+    assert ToyProvider.closed
 
 
 class Raising(dict[str, Any]):
@@ -85,13 +76,7 @@ async def test_a_provider_that_cannot_be_read_gets_its_view(told: dict[str, Any]
 
 @pytest.mark.parametrize("name", ["recipe", "model", "host"])
 async def test_a_summarizer_whose_attribute_raises_is_a_mistake_in_the_settings(name: str) -> None:
-    def summarize(_: Any, job: Any) -> str:
-        raise AssertionError(job)
-
-    def told(_: Any) -> str:
-        raise RuntimeError("secret")
-
-    odd: Any = type("Odd", (), {"summarize": summarize, name: property(told)})()
+    odd: Any = type("Odd", (), {"summarize": print, name: property(lambda _: Raising().get())})()
     with pytest.raises(SettingsError, match=f"attribute {name} of the summarizer Odd raised RuntimeError") as caught:
         await open_context(summarizer=odd).__aenter__()
     assert "secret" not in str(caught.value)

@@ -6,6 +6,7 @@ from typing import Any
 import anyio
 import pytest
 
+from summarizing_context import Settings
 from summarizing_context.errors import (
     SummarizerError,
     SummarizerNotReady,
@@ -15,10 +16,44 @@ from summarizing_context.errors import (
 )
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
+from summarizing_context.summarizers.resilience import ResilientSummarizer
+from tests.behaviour.contexts import Clock
 
-from .scripted import GOOD, SECRET, job, never, resilient
+from .scripted import GOOD, JOB, SECRET, job
 
-SIZE = estimate_text(job().prompt)
+SIZE = estimate_text(JOB.prompt)
+
+
+class Scripted:
+    """Answers each call with the next step, the last one for ever: what to reply, to raise, or to await."""
+
+    def __init__(self, *steps: Any) -> None:
+        self.steps: tuple[Any, ...] = steps
+        self.asked: list[SummaryJob] = []
+        self.slept: list[float] = []
+
+    async def summarize(self, job: SummaryJob) -> Any:
+        step = self.steps[min(len(self.asked), len(self.steps) - 1)]
+        self.asked.append(job)
+        if isinstance(step, BaseException):
+            raise step
+        return await step(job) if callable(step) else step
+
+
+def resilient(*steps: Any, **limits: Any) -> tuple[ResilientSummarizer, Scripted, Clock]:
+    """A resilient summarizer around a scripted one, with its clock, which only a test, or `sleep`, moves."""
+    inner, clock = Scripted(*steps), Clock(1_000.0)
+
+    async def sleep(seconds: float) -> None:
+        inner.slept.append(seconds)
+        clock.time += seconds
+        await asyncio.sleep(0)
+
+    return ResilientSummarizer(inner, settings=Settings(**limits), clock=clock, sleep=sleep), inner, clock
+
+
+async def never(_: SummaryJob) -> None:
+    await anyio.sleep_forever()
 
 
 async def failure(outer: Any, **changes: Any) -> SummarizerError:
@@ -32,84 +67,61 @@ async def at_once(outer: Any, jobs: int) -> list[object]:
 
 
 async def test_a_failed_call_is_tried_again_after_a_growing_wait_and_then_given_up():
-    outer, inner, clock = resilient(OSError(), ValueError(), GOOD, ConnectionError("refused"))
+    outer, inner, _ = resilient(OSError(), ValueError(), GOOD, ConnectionError("refused"))
     assert (await outer.summarize(job())).text == GOOD
     assert [asked.attempt for asked in inner.asked] == [1, 2, 3]
-    assert 0.5 <= clock.slept[0] <= 1
-    assert 0.5 <= clock.slept[1] <= 2
+    assert all(0.5 <= wait <= most for wait, most in zip(inner.slept, (1, 2), strict=True))
     raised = await failure(outer)
     assert (type(raised), type(raised.__cause__), len(inner.asked)) == (SummarizerError, ConnectionError, 6)
     assert (outer.statistics().failed_jobs, outer.statistics().model_calls) == (1, 6)
 
 
-class ApiError(Exception):
-    status_code = 503
-
-
 @pytest.mark.parametrize("kind", [SummarizerRateLimited, SummarizerTimeout, SummarizerRefused])
 async def test_the_kind_of_a_failure_is_kept_and_its_words_are_not_told(kind: type[SummarizerError]):
-    async def wrapped(_: SummaryJob) -> str:
-        raise kind(SECRET) from ApiError(SECRET)
-
-    outer, _, _ = resilient(wrapped)
+    failed = kind(SECRET)
+    failed.__cause__ = type("ApiError", (Exception,), {"status_code": 503})(SECRET)
+    outer, _, _ = resilient(failed)
     raised = await failure(outer)
     assert type(raised) is kind
     assert SECRET not in f"{raised} {raised!r} {outer.statistics()}"
-    assert job().range_hash[:8] in str(raised)
+    assert JOB.range_hash[:8] in str(raised)
     assert outer.statistics().last_error == f"{kind.__name__} from ApiError 503"
 
 
 async def test_retry_after_is_waited_for_and_beyond_the_job_s_time_gives_it_up():
     outer, inner, clock = resilient(SummarizerRateLimited("x", retry_after=20), GOOD)
     await outer.summarize(job())
-    assert clock.slept == [20]
-    inner.steps = [SummarizerRateLimited("x", retry_after=600)]
+    assert inner.slept == [20]
+    inner.steps = (SummarizerRateLimited("x", retry_after=600),)
     raised = await failure(outer)
     assert (type(raised), raised.retry_after, outer.ready_in()) == (SummarizerRateLimited, 600, 600)
-    assert (clock.slept, outer.statistics().breaker) == ([20], "open")
+    assert (inner.slept, outer.statistics().breaker) == ([20], "open")
     clock.time += 600
-    inner.steps = [SummarizerError("x", retry_after=1e9)]
+    inner.steps = (SummarizerError("x", retry_after=1e9),)
     assert ((await failure(outer)).retry_after, outer.ready_in()) == (3600, 3600)  # no pause is longer than an hour
 
     for asked in (-5, float("nan"), float("inf"), "soon", True, None):  # no number of seconds
-        outer, _, clock = resilient(SummarizerError("x", retry_after=asked), GOOD)
+        outer, inner, _ = resilient(SummarizerError("x", retry_after=asked), GOOD)
         await outer.summarize(job())
-        assert clock.slept[0] <= 1, asked
+        assert inner.slept[0] <= 1, asked
 
 
 async def test_a_call_without_a_reply_times_out_and_nothing_goes_beyond_the_job_s_time():
     outer, inner, _ = resilient(never, call_timeout=0.35, attempts=2)
     assert type(await failure(outer)) is SummarizerTimeout
     assert len(inner.asked) == 2
-    outer, inner, clock = resilient(OSError(), call_timeout=0.1)
+    outer, inner, _ = resilient(OSError(), call_timeout=0.1)
     await failure(outer)
-    assert (len(inner.asked), clock.slept) == (1, [])
-
-
-async def test_a_call_that_swallows_its_cancellation_is_left_behind(caplog: pytest.LogCaptureFixture):
-    released, cancellations = asyncio.Event(), []
-
-    async def stubborn(_: SummaryJob) -> str:
-        while not released.is_set():
-            try:
-                await released.wait()
-            except asyncio.CancelledError:
-                cancellations.append(1)
-        return GOOD
-
-    outer, _, _ = resilient(stubborn, call_timeout=0.005, attempts=1)
-    assert type(await failure(outer)) is SummarizerTimeout
-    assert (len(cancellations), "left behind" in caplog.text) == (1, True)
-    released.set()
+    assert (len(inner.asked), inner.slept) == (1, [])
 
 
 async def test_a_refused_reply_gets_one_more_try_at_once_and_tersely_and_both_are_paid_for():
-    outer, inner, clock = resilient(SummaryReply("", 500, 5), SummaryReply(GOOD, 600), "", OSError())
+    outer, inner, _ = resilient(SummaryReply("", 500, 5), SummaryReply(GOOD, 600), "", OSError())
     assert (await outer.summarize(job())).text == GOOD
     first, second = inner.asked
     assert second.instructions.startswith(first.instructions)
-    assert f"at most {job().max_tokens // 2} words" in second.instructions
-    assert (second.content, second.attempt, clock.slept) == (first.content, 2, [0])
+    assert f"at most {JOB.max_tokens // 2} words" in second.instructions
+    assert (second.content, second.attempt, inner.slept) == (first.content, 2, [0])
     figures = outer.statistics()
     assert (figures.refused_replies, figures.model_calls, figures.input_tokens) == (1, 2, 1100)
     assert (figures.refused_input_tokens, figures.refused_output_tokens) == (500, 5)
@@ -117,40 +129,18 @@ async def test_a_refused_reply_gets_one_more_try_at_once_and_tersely_and_both_ar
     assert len(inner.asked) == 4, "whatever becomes of the terse try, no further one is made"
 
 
-SHORT = ["500 users were migrated to the new table.", "404 - the page is missing; fixed in a.py."]
-SHORT += ["An import error occurred in a.py, which is fixed.", "Sure, the summary route returns 404: fix in a.py"]
-SHORT += ["Here is how to summarize results: run a.py"]
-
-
 async def test_a_short_summary_is_taken_whole_whatever_it_speaks_of():
-    for text in SHORT:
+    for text in (
+        *("500 users were migrated to the new table.", "404 - the page is missing; fixed in a.py."),
+        *("An import error occurred in a.py, which is fixed.", "Sure, the summary route returns 404: fix in a.py"),
+        "Here is how to summarize results: run a.py",
+    ):
         outer, _, _ = resilient(text)
-        assert (await outer.summarize(job(content=f"{job().content}\n{text} So it is."))).text == text
-
-
-async def test_the_breaker_opens_and_one_probe_at_a_time_closes_it_or_opens_it_again():
-    outer, inner, clock = resilient(OSError(), breaker_failures=1, attempts=5)
-    assert (await failure(outer)).retry_after is None
-    assert (len(inner.asked), outer.ready_in(), outer.statistics().breaker) == (1, 30.0, "open")
-    refused = await failure(outer)
-    assert (type(refused), refused.retry_after, len(inner.asked)) == (SummarizerNotReady, 30.0, 1)
-    clock.time += 30
-    assert outer.statistics().breaker == "half_open"
-    await failure(outer)
-    assert (len(inner.asked), outer.ready_in()) == (2, 30.0)
-
-    async def slowly(_: SummaryJob) -> str:
-        await anyio.sleep(0.001)
-        return GOOD
-
-    clock.time, inner.steps = clock.time + 30, [slowly]
-    outcomes = await at_once(outer, 8)
-    assert sum(isinstance(outcome, SummarizerError) for outcome in outcomes) == 7
-    assert (len(inner.asked), outer.statistics().breaker, outer.ready_in()) == (3, "closed", 0.0)
+        assert (await outer.summarize(job(content=f"{JOB.content}\n{text} So it is."))).text == text
 
 
 @pytest.mark.parametrize("ends", ["well", "cancelled"])
-async def test_a_call_that_began_before_the_breaker_opened_decides_nothing(ends: str):
+async def test_a_call_from_before_the_breaker_opened_and_a_cancelled_probe_decide_nothing(ends: str):
     released = asyncio.Event()
 
     async def late(_: SummaryJob) -> str:
@@ -162,6 +152,7 @@ async def test_a_call_that_began_before_the_breaker_opened_decides_nothing(ends:
     await anyio.sleep(0.01)
     await failure(outer)
     clock.time += 30
+    assert type(await failure(outer, kind="rules")) is SummarizerNotReady, "a job for rules is no probe"
     probe = asyncio.create_task(outer.summarize(job()))
     await anyio.sleep(0.01)
     _ = released.set() if ends == "well" else old.cancel()
@@ -171,22 +162,8 @@ async def test_a_call_that_began_before_the_breaker_opened_decides_nothing(ends:
     assert len(inner.asked) == 3
     probe.cancel()
     await asyncio.wait({probe})
-
-
-async def test_a_job_for_rules_is_no_probe_and_a_cancelled_one_has_proved_nothing():
-    outer, inner, clock = resilient(OSError(), breaker_failures=1)
-    await failure(outer)
-    clock.time += 30
-    assert type(await failure(outer, kind="rules")) is SummarizerNotReady
-    assert len(inner.asked) == 1
-    inner.steps = [never]
-    probe = asyncio.create_task(outer.summarize(job()))
-    await anyio.wait_all_tasks_blocked()
-    assert outer.ready_in()
-    probe.cancel()
-    await asyncio.wait({probe})
-    assert outer.ready_in() == 0.0
-    inner.steps = [GOOD]
+    assert (outer.ready_in(), outer.statistics().breaker) == (0.0, "half_open"), "it has proved nothing"
+    inner.steps = (GOOD,)
     assert (await outer.summarize(job())).text == GOOD
 
 
@@ -245,6 +222,6 @@ async def test_a_summarizer_that_is_not_ready_has_not_failed_and_is_left_in_peac
     assert [(type(error), error.retry_after) for error in outcomes] == [(SummarizerNotReady, wait)] * 4
     figures = outer.statistics()
     assert (figures.breaker, figures.failed_jobs, figures.last_error) == ("closed", 0, None)
-    assert (outer.ready_in(), clock.slept) == (wait, []), "no attempt is tried again"
-    clock.time, inner.steps = clock.time + wait, [GOOD]
+    assert (outer.ready_in(), inner.slept) == (wait, []), "no attempt is tried again"
+    clock.time, inner.steps = clock.time + wait, (GOOD,)
     assert (await outer.summarize(job())).text == GOOD
