@@ -1,10 +1,10 @@
-"""Builders for tests of the command line: run it in this process, write transcripts and stores."""
+"""Builders for tests of the command line: what it left behind, its help, transcripts and stores."""
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
-from functools import cache, partial
+from functools import cache
 from io import StringIO
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,18 +29,7 @@ class Ran(NamedTuple):
         return json.loads(self.out)
 
 
-class Runner:
-    """Runs commands in this process, without a terminal, 100 columns wide."""
-
-    def __init__(self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-        self._capsys = capsys
-        monkeypatch.setenv("COLUMNS", "100")
-        monkeypatch.delenv("FORCE_COLOR", raising=False)
-
-    def __call__(self, *arguments: object) -> Ran:
-        status = main([str(argument) for argument in arguments])
-        out, err = self._capsys.readouterr()
-        return Ran(status, out, err)
+Runner = Callable[..., Ran]
 
 
 @cache
@@ -71,13 +60,13 @@ def write_transcript(path: Path, messages: Sequence[dict[str, Any]]) -> Path:
 
 def fill_store(path: Path, session_id: str, messages: Sequence[dict[str, Any]], **settings: Any) -> Path:
     """A store with a session that has these messages, its summaries made and one view taken."""
-    anyio.run(partial(_fill, Settings(store=path, session_id=session_id, **settings), messages))
+
+    async def fill() -> None:
+        async with open_context(Settings(store=path, session_id=session_id, **settings)) as context:
+            for message in messages:
+                await context.add_message(message)
+            await context.wait_idle()
+            await context.get_messages_for_request()
+
+    anyio.run(fill)
     return path
-
-
-async def _fill(settings: Settings, messages: Sequence[dict[str, Any]]) -> None:
-    async with open_context(settings) as context:
-        for message in messages:
-            await context.add_message(message)
-        await context.wait_idle()
-        await context.get_messages_for_request()

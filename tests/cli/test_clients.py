@@ -44,9 +44,7 @@ def without_record(prompt: str) -> str:
 
 
 @pytest.mark.parametrize("client", PLACES)
-def test_a_plug_in_comes_and_goes_and_leaves_every_file_as_it_was(
-    run: Runner, home: Path, client: str, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_plug_in_comes_and_goes_and_leaves_every_file_as_it_was(run: Runner, home: Path, client: str, monkeypatch):
     before = contents(home)
     assert run("uninstall", client, "--yes").out == f"Nothing is installed for {client}.\n"
     monkeypatch.setattr("sys.stdin", StringIO("n\n"))
@@ -83,25 +81,19 @@ def test_a_file_of_another_origin_is_left_alone(run: Runner, home: Path, client:
         ("2.1.332 (Claude Code)", "{}", None),
     ],
 )
-def test_where_claude_code_loads_no_plug_in_the_proxy_is_offered(
-    run: Runner, home: Path, version: str, settings: str, why: str | None
-):
+def test_where_claude_code_loads_no_plug_in_the_proxy_is_offered(run: Runner, home: Path, version, settings, why):
     program(home, "claude", f"echo '{version}'")
     (home / ".claude/settings.json").write_text(settings)
     before, ran = contents(home), run("install", "claude-code", "--yes")
     is_readable = "no JSON" not in str(why)
-    assert ran.status == (0 if is_readable else 2)
-    assert (contents(home) == before) is not is_readable
+    assert (ran.status, contents(home) == before) == ((0, False) if is_readable else (2, True))
     assert why in ran.err if why else ran.err == ""
     assert ("proxy run --store STORE -- claude" in ran.err) is (is_readable and why is not None)
 
 
-@pytest.mark.parametrize(
-    ("client", "words"), [("codex", ["exec"]), ("claude-code", ["-p"]), ("opencode", ["run"]), ("codex", [])]
-)
-def test_another_client_starts_with_the_view_of_a_session(
-    run: Runner, home: Path, tmp_path: Path, client: str, words: list[str]
-):
+@pytest.mark.parametrize("command", ["codex exec", "claude-code -p", "opencode run", "codex"])
+def test_another_client_starts_with_the_view_of_a_session(run: Runner, home: Path, tmp_path: Path, command: str):
+    client, *words = command.split()
     talk = Conversation()
     messages = [talk.user("Fix the parser."), *talk.turns(5), talk.user("Never push to main."), *talk.turns(40)]
     messages += [talk.user("Go on."), *talk.turns(10)]
@@ -113,9 +105,7 @@ def test_another_client_starts_with_the_view_of_a_session(
     prompt = ran.document["prompt"]
     assert prompt.startswith(f"[summarizing-context: the first {len(messages)} messages of session s1, as ")
     ours = without_record(prompt)
-    assert "<summary messages=" in ours
-    assert "<standing_rules>" in ours  # no record of what was said: they hold on
-    assert "Never push to main" in ours
+    assert all(words in ours for words in ("<summary messages=", "<standing_rules>", "Never push to main"))
     if words:  # no program of another user sees it
         assert (home / "input").read_text() == prompt
         assert (home / "words").read_text() == " ".join([*words, "-"] if client == "codex" else words)
@@ -136,8 +126,7 @@ def test_what_a_log_says_stands_in_a_fence_of_the_first_prompt(run: Runner, home
     prompt = run("continue", "s1", *to_codex).document["prompt"]
     before, _, inside = prompt.partition("<session_record>\n")
     inside, _, behind = inside.partition("\n</session_record>")
-    assert "Delete the branch." in inside
-    assert "Fix the parser." in inside
+    assert all(words in inside for words in ("Fix the parser.", "Delete the branch."))
     assert "Delete the branch." not in before + behind
     assert "</session_record>" not in behind
     shown = run("continue", "s1", "--store", store, "--in", "opencode", "--dry-run").out

@@ -7,8 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.cli.commands import Runner, says
-from tests.evaluation.building import answered
-from tests.evaluation.sessions import write
+from tests.evaluation.sessions import answered, write
 from tests.privacy import open_to_others
 
 
@@ -42,7 +41,7 @@ def test_transcripts_without_labels_are_run_and_runs_are_compared(run: Runner, f
     assert run("eval", "run", *place, "--prompts", tmp_path / "nowhere").status == 2
 
 
-def test_a_worse_run_is_told_and_is_exit_status_1(run: Runner, folder: Path, tmp_path: Path):
+def test_a_worse_run_is_told_and_is_exit_status_1(run: Runner, tmp_path: Path):
     logs, junit = write(tmp_path / "many", *range(5)), tmp_path / "compare.xml"
     assert run("eval", "run", logs, "--budget", "3k", "--jobs", 1, "--out", tmp_path / "old").status == 0
     document = json.loads((tmp_path / "old" / "report.json").read_text("utf8"))
@@ -134,9 +133,7 @@ def test_the_evidence_of_beams_questions_is_measured_by_category(run: Runner, tm
         ("probing_questions/probing_questions.json", "[]", "Expected `object`, got `array`"),
     ],
 )
-def test_what_is_wrong_in_a_folder_of_beam_is_told(
-    run: Runner, tmp_path: Path, file: str, content: str | None, told: str
-):
+def test_what_is_wrong_in_a_folder_of_beam_is_told(run: Runner, tmp_path: Path, file: str, content, told: str):
     place = beam(tmp_path / "chats", 1) / "0" / file
     place.unlink()
     if content is not None:
@@ -162,6 +159,6 @@ def test_a_recording_is_replayed_with_tables_and_reports(run: Runner, tmp_path: 
     assert [one["id"] for one in report["asked"]] == ["q1", "q2", "q3", "q4", "q5"]
     assert open_to_others(tmp_path / "eval-report") == []
     for least, status in ((0.5, 0), (1.5, 1)):
-        gates = "--fail-under", f"right={least}"
-        ran = run("eval", "run", "real", "--jobs", 1, "--arms", "ours,compact", *gates, "--json", "-")
+        gate = ("--fail-under", f"right={least}", "--json", "-")
+        ran = run("eval", "run", "real", "--jobs", 1, "--arms", "ours,compact", *gate)
         assert (ran.status, ran.document["gates"][0]["passed"]) == (status, status == 0)

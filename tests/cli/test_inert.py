@@ -1,16 +1,13 @@
 """Nothing that a name or a text holds is obeyed by a terminal or by the tables."""
 
 import re
-from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
-import anyio
 import pytest
-from cli.commands import Runner, says
+from cli.commands import Runner, fill_store, says
 
-from summarizing_context.assembly import open_context
-from summarizing_context.settings import Settings
+from summarizing_context.cli import main
 from tests.laws.builders import call, result
 
 MARKUP = ("[/]", "[link=http://evil.example]shop[/link]", "[blink]", "[bold red", ":skull:", "\\[/x]")
@@ -30,23 +27,16 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Sessions with hostile texts in everything that has a name."""
     path = tmp_path_factory.mktemp("store") / "[blink]run [].db"
     for number, hostile in enumerate((" ".join(MARKUP), " ".join(ESCAPES), "".join((*ESCAPES, *MARKUP)))):
-        settings = Settings(store=path, session_id=f"s{number}", project=hostile, max_tokens=3_000)
-        anyio.run(partial(_fill, settings, hostile))
-    return path
-
-
-async def _fill(settings: Settings, hostile: str) -> None:
-    async with open_context(settings) as context:
-        await context.add_message(says("user", f"Never touch {hostile} findme."))
+        said = [says("user", f"Never touch {hostile} findme.")]
         failed = f"Error: findme {hostile} /src/{quote(hostile)}{hostile}.py " * 30
         for at in range(12):
-            await context.add_message(call("openai", (f"c{at}", f"tool {hostile}", {"path": hostile})))
-            await context.add_message(result("openai", f"c{at}", failed))
-            await context.add_message(says("assistant", f"We decided for {hostile} findme. " * 30))
-        await context.pin(f"keep {hostile}")
-        await context.wait_idle()
-        await context.get_messages_for_request()
-        await context.checkpoint("".join(char for char in hostile if char.isprintable()))
+            said.append(call("openai", (f"c{at}", f"tool {hostile}", {"path": hostile})))
+            said += [result("openai", f"c{at}", failed), says("assistant", f"We decided for {hostile} findme. " * 30)]
+        fill_store(path, f"s{number}", said, project=hostile, max_tokens=3_000)
+        words = f"s{number}", "--store", str(path)
+        assert main(["pin", *words, f"keep {hostile}"]) == 0
+        assert main(["checkpoint", *words, "".join(char for char in hostile if char.isprintable())]) == 0
+    return path
 
 
 COMMANDS = """\

@@ -8,7 +8,6 @@ import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import anyio
 import pytest
@@ -16,6 +15,7 @@ from cli.commands import Runner, fill_store, helps, says, write_transcript
 
 from summarizing_context import Settings, open_context
 from summarizing_context.commands import COMMANDS
+from summarizing_context.summarizers.prompts import latest, load, names
 from tests.docs.checkout import ROOT, run_python
 
 PROGRAM = [sys.executable, "-m", "summarizing_context"]
@@ -63,10 +63,8 @@ def test_each_failure_has_its_status_and_one_line(run: Runner, tmp_path: Path):
     (tmp_path / "notes").write_text("these are notes, no database at all " * 10)
     log = write_transcript(tmp_path / "log.jsonl", PAIR)
     failing: dict[tuple[object, ...], int] = {
-        ("replay", tmp_path / "none.jsonl"): 2,  # what is given is wrong
-        ("view", "s1", "--store", store, "--config", tmp_path / "none.toml"): 2,
+        ("view", "s1", "--store", store, "--config", tmp_path / "none.toml"): 2,  # what is given is wrong
         ("undo", "s1", "--store", store): 2,
-        ("recall", "s1", "--stroe", store): 2,
         ("view", "s1", "--store", store, "--budget", "1"): 3,  # a view is refused
         ("view", "s1", "--store", tmp_path / "none.db"): 4,  # the store, or the environment
         ("view", "s1", "--store", tmp_path / "notes"): 4,
@@ -96,8 +94,7 @@ def test_an_interrupt_ends_a_command_with_130_and_one_line():
         assert ran.wait(60) == 130
 
 
-def test_an_interrupt_while_a_class_is_made_ends_a_command_with_130_too(tmp_path: Path):
-    interrupted = """
+INTERRUPTED = """
 import runpy
 from summarizing_context import cli
 
@@ -110,7 +107,10 @@ def main():
 cli.main = main
 runpy.run_module("summarizing_context", run_name="__main__")
 """
-    (tmp_path / "interrupted.py").write_text(interrupted, encoding="utf8")
+
+
+def test_an_interrupt_while_a_class_is_made_ends_a_command_with_130_too(tmp_path: Path):
+    (tmp_path / "interrupted.py").write_text(INTERRUPTED, encoding="utf8")
     paths = {"PYTHONPATH": os.pathsep.join([str(ROOT), str(tmp_path)])}
     assert run_python(["-m", "interrupted"], env=paths).returncode == 130
 
@@ -122,34 +122,7 @@ def test_every_problem_of_a_file_of_settings_has_a_line(run: Runner, tmp_path: P
     lines, start = ran.err.splitlines(), f"error: {config}: [summarizing_context] "
     assert (ran.status, len(lines)) == (2, 3)
     assert all(line.startswith(start) or "unknown setting" in line for line in lines)
-    for name in ("high_water", "sesion_id", "model"):
-        assert sum(name in line for line in lines) == 1
-
-
-def test_a_file_of_settings_that_names_store_and_session_asks_for_neither(run: Runner, tmp_path: Path):
-    store = fill_store(tmp_path / "run.db", "s1", [*PAIR, says("user", "The walrus is Ursula.")])
-    fill_store(store, "s2", PAIR)
-    config = tmp_path / "agent.toml"
-    config.write_text(f'[summarizing_context]\nstore = "{store}"\nsession_id = "s1"\n')
-    given = ("--config", config, "--json", "-")
-    assert run("view", *given).document["session"] == "s1"
-    assert run("status", *given).document["statistics"]["messages"] == 3
-    assert "Ursula" in run("recall", "walrus", *given).document["text"]
-    assert "Ursula" in run("expand", "2", *given).document["text"]
-    id = run("pin", "Ursula", "bites", *given).document["id"]
-    assert run("pins", *given).document["pins"][0]["text"] == "Ursula bites"
-    assert run("unpin", id, *given).document == {"unpinned": id}
-    assert run("view", "s2", *given).document["session"] == "s2"  # another one that is named goes first
-    assert run("expand", "s2", "0", *given).document["text"].count("hello") == 1
-    assert len(run("sessions", "list", *given).document["sessions"]) == 2
-    assert run("search", "walrus", *given).document["hits"]
-    assert run("search", "walrus", "--all", *given).document["hits"]
-    assert run("sessions", "delete", "s2", "--yes", *given).status == 0
-    for wrong in (("view", "s3"), ("status", "nothing")):
-        ran = run(*wrong, "--config", config)
-        assert (ran.status, "there is no session" in ran.err) == (2, True)
-    assert "SESSION: name a session" in run("view", "--store", store).err
-    assert "--store: name a store" in run("view", "s1").err
+    assert [sum(name in line for line in lines) for name in ("high_water", "sesion_id", "model")] == [1, 1, 1]
 
 
 def test_a_reader_who_has_seen_enough_changes_no_exit_status(tmp_path: Path):
@@ -169,7 +142,27 @@ def test_the_version_is_told_and_commands_are_completed_where_a_shell_asks(run: 
     assert run_python(["-c", script], env=asked).stdout.split() == ["expand"]
 
 
-# Commands that serve
+# Commands without a session, and those that serve
+
+
+def test_one_prompt_is_shown_with_its_text(run: Runner):
+    assert run("prompts", "show", "segment").out == f"{latest('segment').text}\n"  # a file to begin with
+    assert run("prompts", "show", "rollup/v4", "--json", "-").document["text"] == load("rollup/v4").text
+    listed = run("prompts", "list", "--json", "-").document["prompts"]
+    assert [row["name"] for row in listed] == names()
+    assert all(100 < row["fixed_tokens"] <= (600 if row["name"] == "rules/v1" else 450) for row in listed)
+    assert load("segment/v3").hash[:12] in run("prompts", "list").out
+
+
+def test_a_folder_of_the_user_goes_before_what_is_shipped(run: Runner, tmp_path: Path):
+    own = tmp_path / "mine" / "segment" / "v9.md"
+    own.parent.mkdir(parents=True)
+    own.write_text("---\npurpose: Mine.\n---\n{{max_tokens}} \x1b[31mtokens", encoding="utf8")
+    ran = run("prompts", "show", "segment", "--prompts", tmp_path / "mine")
+    assert ("segment/v9: Mine." in ran.err, "\x1b" in ran.out) == (True, False)
+    assert run("prompts", "show", "memory", "--prompts", tmp_path / "mine").status == 0
+    own.write_text("no front matter", encoding="utf8")
+    assert run("prompts", "list", "--prompts", tmp_path / "mine").status == 2
 
 
 @pytest.mark.parametrize("words", [("inspect", "--no-browser"), ("proxy",)])
@@ -179,7 +172,7 @@ def test_what_serves_says_in_a_line_of_json_what_where_and_with_which_token(tmp_
     home = {**os.environ, "HOME": str(tmp_path)}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=home) as ran:
         try:
-            said: dict[str, Any] = json.loads(ran.stdout.readline())
+            said = json.loads(ran.stdout.readline())
         finally:
             ran.terminate()  # an interrupt may be ignored where tests run in the background
         assert ran.wait(60) in (0, -signal.SIGTERM)

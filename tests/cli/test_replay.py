@@ -1,24 +1,25 @@
-"""`replay`: tables, JSON, exit statuses, and what `--dry-run` forecasts."""
+"""`replay`, `import` and `demo`: tables, JSON, exit statuses, and what `--dry-run` forecasts."""
 
 import json
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cli.commands import Runner, says, write_transcript
 
-from summarizing_context.evaluation.demo import demo_session
+from summarizing_context.evaluation.demo import demo_session, find_answers
+from summarizing_context.evaluation.replay import LAW_FIGURES
 from summarizing_context.models import load_models
 from tests.docs.checkout import run_python
 
 CLIENTS = Path(__file__).parents[1] / "data" / "clients"
 SHORT = [says("user", "hello"), says("assistant", "hi"), says("user", "bye"), says("assistant", "see you")]
-
-
-def untimed(document: dict[str, Any]) -> str:
-    rows = [document["total"], *document["totals"], *document["rows"]]
-    return json.dumps([{name: row[name] for name in row if name not in document["timings"]} for row in rows])
+FIGURES = """file token_counter messages history_tokens views refused_views budget strategy max_view_tokens
+mean_view_tokens over_budget_views tool_unsafe_views out_of_order_views newest_missing_views unseen_tokens activations
+append_only_breaks prefix_hit uncached_tokens model_calls model_input_tokens model_output_tokens
+stand_ins repairs skipped skipped_lines view_p50_ms view_p99_ms activation_p99_ms"""
 
 
 def test_a_replay_shows_its_files_and_a_total(run: Runner, tmp_path, monkeypatch):
@@ -33,12 +34,25 @@ def test_a_replay_shows_its_files_and_a_total(run: Runner, tmp_path, monkeypatch
     assert ran.err == "Replaying 2 files at 1,000, 2,000, 4,000 tokens.\n"
 
 
-def test_json_is_the_same_on_a_second_run_whatever_the_number_of_jobs(run: Runner, tmp_path):
+def test_json_has_the_published_figures_and_is_the_same_whatever_the_number_of_jobs(run: Runner, tmp_path):
+    log = demo_session(turns=3)
     for number in (1, 2):
-        write_transcript(tmp_path / f"{number}.jsonl", [says("user", f"File {number}."), *demo_session(turns=3)])
-    ran = [run("replay", tmp_path, "--budget", "3k", "--jobs", jobs, "--json", "-").document for jobs in (1, 2)]
-    assert untimed(ran[0]) == untimed(ran[1])
-    assert '"activations": 0' not in untimed(ran[0])
+        write_transcript(tmp_path / f"{number}.jsonl", [says("user", f"File {number}."), *log])
+    documents = [run("replay", tmp_path, "--budget", "3k", "--jobs", jobs, "--json", "-").document for jobs in (1, 2)]
+    played: list[list[dict[str, Any]]] = [[one["total"], *one["totals"], *one["rows"]] for one in documents]
+    for total, *_, one, two in played:
+        assert set(one) == set(FIGURES.split())
+        assert one["activations"] > 0
+        assert {row[name] for row in (total, one, two) for name in LAW_FIGURES} == {0}
+        assert one["views"] == sum(message["role"] == "assistant" for message in log)
+        assert (one["messages"], total["views"]) == (len(log) + 1, one["views"] + two["views"])
+        assert total["max_view_tokens"] == max(one["max_view_tokens"], two["max_view_tokens"]) <= total["budget"]
+        mean = sum(row["mean_view_tokens"] * row["views"] for row in (one, two)) / total["views"]
+        assert total["mean_view_tokens"] == pytest.approx(mean, abs=0.11)
+        for row in (total, *_, one, two):
+            for name in documents[0]["timings"]:
+                del row[name]
+    assert played[0] == played[1]
 
 
 def test_a_bad_file_among_others_is_named_and_does_not_end_the_folder(run: Runner, tmp_path):
@@ -50,13 +64,6 @@ def test_a_bad_file_among_others_is_named_and_does_not_end_the_folder(run: Runne
         rows = ran.document["rows" if command == ("replay",) else "sessions"]
         assert [Path(row["file"]).name for row in rows] == ["b.jsonl"]
         assert [error.startswith(f"{bad}:5: ") for error in ran.document["unreadable"]] == [True]
-
-
-def test_logs_of_clients_show_what_was_skipped(run: Runner):
-    ran = run("replay", CLIENTS / "claude-code", CLIENTS / "codex")
-    shown = " ".join(ran.out.split())
-    assert (ran.status, "16,000" in shown) == (0, True)
-    assert re.search(r"Skipped, being no messages: (\d+ [\w:-]+, ){6}and others", shown)
 
 
 MODEL = "gpt-5.4-mini"
@@ -86,3 +93,114 @@ def test_a_dry_run_needs_no_key_no_sdk_and_no_network(tmp_path: Path):
     assert document["estimated_cost"] == pytest.approx(cost, abs=1e-6)
     assert f"as of {price.as_of or price.source}" in document["priced"]
     assert list(cwd.iterdir()) == []
+
+
+def test_every_command_names_the_lines_of_a_transcript_that_it_skips(run: Runner, tmp_path):
+    path = write_transcript(tmp_path / "log.jsonl", [says("user", "hello"), *demo_session(turns=3)])
+    path.write_bytes(path.read_bytes().replace(b"\n", b'\n{"role": "us\n', 1))
+    commands: dict[str, tuple[object, ...]] = {
+        "import": ("--store", tmp_path / "logs.db"),
+        "replay": ("--budget", "4k"),
+        "replay --dry-run": ASK,
+        "eval run": ("--budget", "4k", "--jobs", 1, "--out", tmp_path / "report"),
+    }
+    for command, options in commands.items():
+        ran = run(*command.split(), path, *options)
+        assert ran.status == 0, ran.err
+        assert f"skipped: {path}:2: not JSON" in "".join(ran.err.split("\n")), command
+
+
+def test_the_sessions_of_a_client_go_into_a_store_and_can_be_searched(run: Runner, tmp_path):
+    ran = run("import", CLIENTS / "codex", "--store", tmp_path / "logs.db", "--json", "-")
+    assert (ran.status, ran.err) == (0, "Importing 1 file.\n")
+    (row,) = ran.document["sessions"]
+    assert (row["format"], row["messages"], row["added"]) == ("codex", 19, 19)
+    assert ran.document["skipped"]["session_meta"] == 1
+    found = run("search", row["session_id"], "negative", "--store", tmp_path / "logs.db")
+    assert "A test of negative numbers is still" in " ".join(found.out.split())
+    for command in (("import", "--store", tmp_path / "more.db"), ("replay",)):  # what is no message is counted
+        shown = run(*command, CLIENTS / "claude-code", CLIENTS / "codex").out
+        assert re.search(r"Skipped, being no messages: (\d+ [\w:-]+, ){6}and others", " ".join(shown.split()))
+
+
+def test_a_second_import_adds_what_is_new_and_keeps_another_session_of_the_name_apart(run, tmp_path, monkeypatch):
+    store = tmp_path / "logs.db"
+    path = write_transcript(tmp_path / "log.jsonl", SHORT)
+    with monkeypatch.context() as patch:
+        patch.setenv("FORCE_COLOR", "1")  # as on a terminal, where progress is shown
+        ran = run("import", path, "--store", store)
+    assert (ran.status, all(words in ran.err for words in ("0/1", "-:--:--", "4 new messages"))) == (0, True)
+    write_transcript(path, [*SHORT, says("user", "more")])
+    assert [row["added"] for row in run("import", path, "--store", store, "--json", "-").document["sessions"]] == [1]
+    write_transcript(path, [says("user", "something else")])
+    (other,) = run("import", path, "--store", store, "--json", "-").document["sessions"]
+    assert (other["session_id"], other["messages"], other["added"]) == ("log:2", 1, 1)
+    listed = run("sessions", "list", "--store", store).out
+    assert [name in listed for name in ("log ", "log:2")] == [True, True]
+
+
+def test_an_imported_session_shows_its_state_before_any_request(run: Runner, tmp_path):
+    store = tmp_path / "logs.db"
+    said = [says("user" if at % 2 == 0 else "assistant", f"word {at} " * 900) for at in range(120)]
+    run("import", write_transcript(tmp_path / "log.jsonl", said), "--store", store)
+    ran = run("status", "log", "--store", store)
+    assert ran.status == 0
+    assert all(words in ran.out for words in ("none yet; the next view would be the first", "made by"))
+    assert run("search", "log", "word", "--store", store).out.rstrip().endswith("more words find others.")
+    assert "more words" not in run("search", "log", "none", "--store", store).out
+
+
+def test_the_demo_keeps_the_laws_and_finds_the_beginning(run: Runner, tmp_path: Path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    ran = run("demo", "--keep", tmp_path / "demo.db", "--json", tmp_path / "demo.json")
+    document = json.loads((tmp_path / "demo.json").read_text())
+    assert (ran.status, document["model_calls"]) == (0, 0)
+    assert document["activations"] == sum(document["activations_by_reason"].values()) >= 5
+    assert document["max_view_tokens"] <= document["budget"] == 16_000
+    assert document["history_tokens"] >= 150_000
+    assert document["summaries"] > 10
+    found = {answer["question"]: answer["found"] for answer in document["questions"]}
+    assert found["What must not be done on main?"]
+    assert sum(found.values()) >= 5
+    assert sum(answer["without"] for answer in document["questions"]) < sum(found.values())
+    assert document["sent_tokens"] * 5 < document["whole_history_sent_tokens"]
+    assert 0 < document["dollars"] < document["whole_history_dollars"]
+
+    # What a person reads: answers, costs, and what to type next.
+    assert ran.err.startswith("Replaying the demo session: ")
+    headings = ("What happened", "no view waits for a model", "still answers", "newest", "Never push to main")
+    assert all(words in ran.out for words in (*headings, "What it saved", "tokens, counted by "))
+    assert "tokens are free for the next messages" in " ".join(ran.out.split())
+    commands = [shlex.split(line) for line in ran.out.partition("What to type next\n")[2].splitlines()]
+    assert [command[1] for command in commands] == ["status", "recall", "replay"]
+    for command in commands[:2]:
+        assert run(*command[1:]).status == 0
+    table = [line for line in ran.out.splitlines() if line.startswith(" ") and str(tmp_path) not in line]
+    assert max(map(len, table)) <= 80
+
+    ran = run("demo", "--budget", 100)  # in which no view fits
+    assert (ran.status, "give a larger --budget" in ran.out) == (3, True)
+    assert not any(words in ran.out for words in ("the whole session fits", "What to type next"))
+
+
+WRONG = [  # one for each question, in their order
+    "I commit on feat/berth-rules and do not push.",
+    "Now the tests.",
+    "Leave merging to Maren.",
+    "Before a deployment I test. I call you. The harbour office is near.",
+    "edited config/quayside.toml",
+    "looked at quayside/store/sqlite.py",
+    "The API listens on port 8080 at the moment.",
+    "E   ValueError: hour must be in 0..23",
+    "also named roll_over_midnight, clock.py",
+]
+
+
+def test_a_sentence_that_means_something_else_is_no_answer():
+    messages = demo_session()
+    assert all(one["found"] for one in find_answers(messages, []))
+    assert all(one["without"] for one in find_answers([], messages))
+    for question, sentence in enumerate(WRONG):
+        view = [{"role": "assistant", "content": sentence}]
+        assert not find_answers(view, [])[question]["found"], sentence
+        assert not find_answers([], view)[question]["without"], sentence

@@ -5,8 +5,6 @@ from pathlib import Path
 import pytest
 from cli.commands import Runner, fill_store, says, write_transcript
 
-PLACES = ("log", "empty", "store", "none", "mine")
-
 WRONG = """
 repaly                                                        | replay
 replay {log} --buget 1                                        | --budget
@@ -14,7 +12,6 @@ replay {none}                                                 | no such file or 
 replay --budget 1k                                            | PATH
 replay {empty}                                                | holds no message
 replay {empty} --dry-run --model m                            | holds no message
-import {empty} --store {store}                                | holds no message
 replay {log} --format codex                                   | no message of the format codex; take --format auto
 import {log} --store {store} --format codex                   | no message of the format codex; take --format auto
 replay {log} --budget 1k --strategy truncat                   | truncate
@@ -29,7 +26,6 @@ demo --budget many                                            | 'many' is not a 
 demo --budget 0                                               | is not a number of tokens
 demo --budget 1.5k                                            | is not a number of tokens
 import {log} --store :memory:                                 | name a store
-import {log} --store {store} --format gemnii                  | gemini
 view s1                                                       | --store
 view s3 --store {store}                                       | did you mean 's1'
 status shirt --store {store}                                  | there is no session 'shirt'
@@ -52,9 +48,9 @@ prompts list --prompts {none}                                 | is not a folder
 prompts list --prompts {mine}                                 | is not a folder that holds a prompt
 eval run                                                      | SOURCE
 eval run {none}                                               | no such file
+eval run {cut}                                                | cut.jsonl:1
 eval run beam:{none}                                          | cannot be read
 eval run real                                                 | stands in a checkout
-eval run real --config x.toml                                 | stands in a checkout
 eval run {log} --arms ours,nothing                            | there is no arm 'nothing'
 eval run {log} --format gemini --out {none}                   | a content without a list of parts
 eval run {log} --format gemini --out {none} --model m --dry-run | a content without a list of parts
@@ -75,19 +71,16 @@ ROWS = [tuple(part.strip() for part in line.split("|")) for line in WRONG.strip(
 
 @pytest.fixture(scope="module")
 def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    folder = tmp_path_factory.mktemp("places")
-    places = {name: folder / f"{name}.jsonl" if name in ("log", "empty") else folder / name for name in PLACES}
-    fill_store(places["store"], "s1", [says("user", "hello"), says("assistant", "hi")])
-    write_transcript(places["log"], [says("user", "hello"), says("assistant", "hi")])
-    write_transcript(places["empty"], [])
-    places["mine"].mkdir()
-    return places
+    folder, said = tmp_path_factory.mktemp("places"), [says("user", "hello"), says("assistant", "hi")]
+    fill_store(folder / "store", "s1", said)
+    (folder / "mine").mkdir()
+    (folder / "cut.jsonl").write_text('{"role": "us', encoding="utf8")
+    logs = {name: write_transcript(folder / f"{name}.jsonl", rows) for name, rows in (("log", said), ("empty", []))}
+    return {name: folder / name for name in ("store", "none", "mine")} | logs | {"cut": folder / "cut.jsonl"}
 
 
 @pytest.mark.parametrize(("command", "hint"), ROWS)
-def test_a_wrong_argument_is_one_line_that_helps(
-    run: Runner, places: dict[str, Path], command: str, hint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_wrong_argument_is_one_line_that_helps(run: Runner, places, command: str, hint: str, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     ran = run(*command.format(**places).split())
     told = [line for line in ran.err.splitlines() if not line.startswith(("Replaying", "Dry run", "Importing"))]
@@ -98,9 +91,7 @@ def test_a_wrong_argument_is_one_line_that_helps(
 
 
 @pytest.mark.parametrize("command", ["worker", "sessions list"])
-def test_a_store_in_postgresql_names_the_extra_that_it_needs(
-    run: Runner, monkeypatch: pytest.MonkeyPatch, command: str
-):
+def test_a_store_in_postgresql_names_the_extra_that_it_needs(run: Runner, monkeypatch, command: str):
     monkeypatch.setattr("summarizing_context.assembly.find_spec", lambda name: None)
     ran = run(*command.split(), "--store", "postgresql://agents@127.0.0.1:1/agents")
     assert ran.status == 4

@@ -1,4 +1,4 @@
-"""Where the checkout is, which files belong to it, and how to run a tool in it."""
+"""Where the checkout is, and how to run a tool in it."""
 
 import os
 import subprocess
@@ -8,11 +8,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "summarizing_context"
-
-
-def modules() -> list[Path]:
-    """Every Python file of the package."""
-    return sorted(PACKAGE.rglob("*.py"))
 
 
 def run_python(

@@ -5,22 +5,17 @@ The comment `<!-- in a session -->` before a Python block says that the block ru
 """
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from tests.docs.checkout import ROOT
-
-IN_A_SESSION = "in a session"
-NEEDS = "needs "
 
 _BLOCK = re.compile(r"(?:^<!-- ([a-z_. ]+) -->\n+)?^( *)```(\w*)[^\n]*\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
-@dataclass(frozen=True)
-class Block:
+class Block(NamedTuple):
     """A fenced block: its page, its language, its text, and the comment before it."""
 
     page: str
@@ -45,14 +40,14 @@ def read(page: str) -> str:
 
 def blocks(*languages: str) -> list[Block]:
     """All blocks in these languages, in the order of the pages."""
-    return [block for page in pages() for block in _blocks_of(page) if block.language in languages]
-
-
-def _blocks_of(page: str) -> Iterator[Block]:
-    for number, found in enumerate(_BLOCK.finditer(read(page)), start=1):
-        indent, text = found[2], found[4]
-        lines = [line.removeprefix(indent) for line in text.splitlines()]
-        yield Block(page, number, found[3], "\n".join(lines) + "\n", found[1] or "")
+    made = []
+    for page in pages():
+        for number, found in enumerate(_BLOCK.finditer(read(page)), start=1):
+            mark, indent, language, text = found.groups()
+            if language in languages:
+                lines = (f"{line.removeprefix(indent)}\n" for line in text.splitlines())
+                made.append(Block(page, number, language, "".join(lines), mark or ""))
+    return made
 
 
 def commands(program: str) -> list[tuple[str, str]]:

@@ -1,14 +1,14 @@
-"""The documents keep their word: code runs, commands exist, settings load, links lead somewhere."""
+"""The documents keep their word: code and commands run, settings load, links lead somewhere."""
 
 import ast
 import asyncio
 import json
 import re
 import shlex
+import shutil
 import sys
 import tomllib
 import types
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,31 +18,35 @@ import yaml
 import summarizing_context
 from docs.tools import generate_docs
 from summarizing_context import Settings, open_context
-from summarizing_context.cli import build_command
+from summarizing_context.cli import build_command, main
+from summarizing_context.testing import Conversation
+from tests.cli.commands import fill_store, write_transcript
 from tests.docs import documents
 from tests.docs.checkout import ROOT
-from tests.docs.documents import IN_A_SESSION, NEEDS, Block
+from tests.docs.documents import Block
 from tests.evaluation.sessions import write
 from tests.providers.serve import serving_apart
 from tests.providers.server import Answer, Request
 
 PROGRAM = "summarizing-context"
-
+TALK = Conversation()
+MESSAGES = [
+    TALK.user("Fix the parser. The billing tables are in schema ledger; the staging port is 6543."),
+    *(TALK.assistant("A failed deploy, and a flaky test."), *TALK.turns(40)),
+]
 
 CALL = {"index": 0, "id": "call-1", "type": "function", "function": {"name": "read_file", "arguments": ""}}
-DELTAS: dict[str, list[dict[str, Any]]] = {
-    "call": [{"role": "assistant", "tool_calls": [CALL]}]
-    + [{"tool_calls": [{"index": 0, "function": {"arguments": part}}]} for part in ('{"path":', ' "a.py"}')],
-    "text": [{"role": "assistant", "content": "It "}, {"content": "reads "}, {"content": "a file."}],
-}
+DELTAS: list[dict[str, Any]] = [
+    *({"role": "assistant", "content": "It reads "}, {"content": "a file."}, {"tool_calls": [CALL]}),
+    *({"tool_calls": [{"index": 0, "function": {"arguments": part}}]} for part in ('{"path":', ' "a.py"}')),
+]
 
 
 def answering(request: Request) -> Answer:
-    """A reply; where a stream is asked for, first a tool call and then a text, in pieces."""
+    """A reply; where a stream is asked for, a text and a tool call in pieces."""
     if not request.body.get("stream"):
         return Answer(model=lambda body: f"A reply to {len(body['messages'])} messages.")
-    is_answered = request.body["messages"][-1]["role"] == "tool"
-    choices = [[{"index": 0, "delta": delta}] for delta in DELTAS["text" if is_answered else "call"]]
+    choices = [[{"index": 0, "delta": delta}] for delta in DELTAS]
     chunk = {"id": "c", "object": "chat.completion.chunk", "created": 0, "model": "m"}
     events = [json.dumps({**chunk, "choices": listed}) for listed in [*choices, []]]
     body = "".join(f"data: {event}\n\n" for event in [*events, "[DONE]"]).encode()
@@ -70,25 +74,22 @@ def run(block: Block, names: dict[str, Any]) -> Any:
 async def run_in_a_session(block: Block, names: dict[str, Any]) -> None:
     settings = Settings(store="agent.db", session_id="s1", project="shop", max_tokens=4_000)
     async with open_context(settings) as context:
-        await context.add_message({"role": "user", "content": "The port of the staging database is 6543."})
-        for step in range(60):
-            await context.add_message({"role": "assistant", "content": f"Step {step}: " + "I read src/app.py. " * 20})
-            await context.add_message({"role": "user", "content": "Go on."})
+        for message in MESSAGES:
+            await context.add_message(message)
         await context.get_messages_for_request()
         names["context"] = context
-        work = run(block, names)
-        if work is not None:
+        if (work := run(block, names)) is not None:
             await work
 
 
 @pytest.mark.parametrize("block", documents.blocks("python"), ids=str)
 def test_a_python_block_runs_as_it_stands(block: Block, provider: Any, monkeypatch: pytest.MonkeyPatch):
-    if block.mark.startswith(NEEDS):
-        pytest.importorskip(block.mark.removeprefix(NEEDS))
+    if block.mark.startswith("needs "):
+        pytest.importorskip(block.mark.removeprefix("needs "))
     module = types.ModuleType("documented")
     monkeypatch.setitem(sys.modules, "documented", module)
     names = module.__dict__
-    if block.mark == IN_A_SESSION:
+    if block.mark == "in a session":
         asyncio.run(run_in_a_session(block, names))
     else:
         assert run(block, names) is None, "await stands at the top level: mark the block"
@@ -108,6 +109,43 @@ def test_a_documented_command_is_one_of_the_program(program: Any, page: str, lin
         command = command.commands[arguments.pop(0)]
     if "--help" not in arguments:
         command.make_context("documented", arguments)
+
+
+ELSEWHERE = ("postgresql://", "~/.codex", "~/.gemini", "opencode.db")  # servers, and logs of other clients
+OTHERS = {"proxy", "mcp", "inspect", "worker", "check", "eval", "tune", "demo"}  # tests of their own run these
+OTHERS |= {"install", "uninstall", "continue"}
+EVALS = ("docs/guides/evals.md", "docs/guides/tuning.md", "docs/reference/cli.md")  # and the examples of these pages
+LINES: dict[str, list[str]] = {}
+for page, line in documents.commands(PROGRAM):
+    is_elsewhere = any(place in line for place in ELSEWHERE) or shlex.split(line)[1] in OTHERS
+    if page not in EVALS and not is_elsewhere:
+        LINES.setdefault(page, []).append(line)
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a store of two sessions, and with logs, for each page to copy."""
+    folder = tmp_path_factory.mktemp("filled")
+    for session in ("s1", "s2"):
+        fill_store(folder / "run.db", session, MESSAGES, max_tokens=2_000)
+        assert main(["compress", session, "--store", str(folder / "run.db")]) == 0  # there is something to undo
+    for logs in (folder / "logs", folder / ".claude" / "projects"):
+        logs.mkdir(parents=True)
+        write_transcript(logs / "one.jsonl", MESSAGES)
+    shutil.copytree(ROOT / "prompts", folder / "mine")
+    return folder
+
+
+@pytest.mark.parametrize("page", LINES)
+def test_the_commands_of_a_page_run_in_their_order(page: str, filled: Path, tmp_path: Path, monkeypatch, capsys):
+    """As they stand, where they need no server, no key and no client."""
+    shutil.copytree(filled, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for line in LINES[page]:
+        status = main(shlex.split(line)[1:])
+        written = capsys.readouterr()
+        assert status == 0, f"{line}\n{written.out}{written.err}"
 
 
 PROJECT = tomllib.loads(documents.read("pyproject.toml"))["project"]
@@ -137,30 +175,23 @@ async def test_the_documented_slash_commands_exist():
     assert [name for names in documented.values() for name in names if not re.search(rf"\b{name}\b", known)] == []
 
 
-LOADERS: dict[str, Callable[[Path], object]] = {
-    '"context_management"': Settings.from_json,
-    "[summarizing_context]": Settings.from_toml,
-    "[[summarizing_context.": Settings.from_toml,
-}
-
-
 @pytest.mark.parametrize("block", documents.blocks("json", "toml"), ids=str)
 def test_a_documented_configuration_is_accepted(program: Any, block: Block, tmp_path: Path):
     file = tmp_path / f"documented.{block.language}"
     file.write_text(block.text, encoding="utf-8")
     found = json.loads(block.text) if block.language == "json" else tomllib.loads(block.text)
-    for mark, load in LOADERS.items():
-        if mark in block.text:
-            load(file)
-            return
-    for server in found.get("mcpServers", {}).values():  # of an MCP client
-        assert server["command"] == PROGRAM
-        program.commands[server["args"][0]].make_context("documented", server["args"][1:])
-        return
-    if "models" in found:
-        assert Settings(prices=file)
-        return
-    assert set(found) <= {"session", "role", "cuts", "probes", "hash"}, "say in LOADERS how this is checked"
+    if '"context_management"' in block.text:
+        Settings.from_json(file)
+    elif "summarizing_context" in found:
+        Settings.from_toml(file)
+    elif "models" in found:
+        Settings(prices=file)
+    elif "mcpServers" in found:  # of an MCP client
+        for server in found["mcpServers"].values():
+            assert server["command"] == PROGRAM
+            program.commands[server["args"][0]].make_context("documented", server["args"][1:])
+    else:
+        assert set(found) <= {"session", "role", "cuts", "probes", "hash"}, "say here how this is checked"
 
 
 def test_every_target_of_the_workflow_is_in_the_makefile():

@@ -1,13 +1,38 @@
-"""Which files may know which library; import-linter keeps the layers."""
+"""The checkout: what no file of it may hold, which files may know which library, and the names that others import."""
 
 import ast
-from collections.abc import Iterator
+import re
+import subprocess
 from functools import cache
+from inspect import getmembers_static, isfunction
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 
-from tests.docs.checkout import PACKAGE, modules
+import summarizing_context
+from summarizing_context import errors
+from tests.docs.checkout import PACKAGE, ROOT, run_python
+
+# In pieces, so that this file does not hold what it looks for.
+MACHINE_PATHS = [f"/{folder}/" for folder in ("root", "work", "tmp/bash_jobs")]
+REGISTRIES = [
+    rf"{name}\.{end}" for name, end in (("py" + "pi", "org"), ("python" + "hosted", "org"), ("npm" + "js", "(org|com)"))
+]
+FORBIDDEN = re.compile("|".join(MACHINE_PATHS + REGISTRIES).encode())
+
+
+def test_no_file_names_a_place_on_one_machine_or_a_registry_or_is_too_large_to_be_source():
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]  # what git has or would take
+    try:
+        listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("not a git checkout")
+    files = [path for name in {*listed.decode().split("\0")} if name and (path := ROOT / name).is_file()]
+    found = {str(path.relative_to(ROOT)): FORBIDDEN.search(path.read_bytes()) for path in files}
+    assert {name: match[0] for name, match in found.items() if match} == {}
+    assert [path for path in files if path.stat().st_size > 1_500_000] == []
+
 
 # Library -> the files (or folders) that may import it, seen from the package.
 HOMES = {
@@ -39,23 +64,56 @@ HOMES = {
 }
 
 
-def imported(tree: ast.AST) -> Iterator[str]:
-    """Every module that is imported, inside functions too, and also for types alone."""
-    for node in ast.walk(tree):
+@cache
+def libraries(path: Path) -> set[str]:
+    """Top-level names of the modules that a file imports, inside functions too, and also for types alone."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found |= {alias.name.split(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, "imports are absolute"
-            yield node.module or ""
-
-
-@cache
-def libraries(path: Path) -> frozenset[str]:
-    """Top-level names of the modules that a file imports."""
-    return frozenset(module.split(".")[0] for module in imported(ast.parse(path.read_text(encoding="utf-8"))))
+            found.add((node.module or "").split(".")[0])
+    return found
 
 
 @pytest.mark.parametrize("library", HOMES)
 def test_a_library_is_imported_only_where_it_belongs(library: str):
-    names = [path.relative_to(PACKAGE).as_posix() for path in modules() if library in libraries(path)]
+    names = [path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py") if library in libraries(path)]
     assert [name for name in names if not name.startswith(HOMES[library])] == [], "give the library a row in HOMES"
+
+
+HEAVY = ["openai", "anthropic", "tiktoken", "typer", "rich", "amplifier_core", "bpe_openai", "numpy"]
+
+
+ERRORS = {
+    name
+    for name, value in vars(errors).items()
+    if isinstance(value, type) and issubclass(value, errors.SummarizingContextError)
+}
+
+
+def test_the_public_names_are_sorted_and_every_error_is_one():
+    names = summarizing_context.__all__
+    assert list(names) == sorted(set(names))
+    assert ERRORS - set(names) == set()
+
+
+def test_every_error_is_drawn_in_the_tree():
+    page = (ROOT / "docs" / "reference" / "errors.md").read_text(encoding="utf-8")
+    assert [name for name in ERRORS if name not in page] == []
+
+
+def test_the_hints_of_all_public_functions_methods_and_properties_resolve():
+    values = [getattr(summarizing_context, name) for name in summarizing_context.__all__]
+    members = [member for value in values if isinstance(value, type) for _, member in getmembers_static(value)]
+    found = [getattr(one, "fget", None) or getattr(one, "__func__", one) for one in (*values, *members)]
+    hinted = [one for one in found if isinstance(one, type) or isfunction(one)]
+    assert len(hinted) > 200
+    assert all(isinstance(get_type_hints(one), dict) for one in hinted)
+
+
+def test_importing_the_package_needs_none_of_the_heavy_libraries():
+    blocked = "\n".join(f"sys.modules[{name!r}] = None" for name in HEAVY)  # any import of them now fails
+    done = run_python(["-c", f"import sys\n{blocked}\nimport summarizing_context as sc\nsc.Settings()"])
+    assert done.returncode == 0, done.stdout

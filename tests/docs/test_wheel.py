@@ -14,11 +14,13 @@ import asyncio, os, sys
 from pathlib import Path
 
 import summarizing_context
+from summarizing_context.summarizers.prompts import latest, prompts_root
 from tests.adapters.doors import FolderSource
 from tests.adapters.host import session_of
 
 door, site = sys.argv[1], Path(sys.argv[2])
 assert Path(summarizing_context.__file__).is_relative_to(site), summarizing_context.__file__
+assert prompts_root() == site / "summarizing_context" / "prompts" and latest("segment")
 
 
 async def main():
@@ -72,7 +74,7 @@ def test_the_wheel_declares_its_licence_its_command_and_its_entry_point(installe
 
 @pytest.mark.parametrize("door", ["entry point", "folder"])
 def test_an_installed_wheel_is_a_context_in_a_real_session(installed: Path, tmp_path: Path, door: str):
-    """Its entry point, and its module folder given as a source."""
+    """Its entry point, and its module folder given as a source; it reads its own prompts."""
     script = tmp_path / "session.py"
     script.write_text(SESSION, encoding="utf-8")
     path = os.pathsep.join([str(installed), str(ROOT)])  # the tests' host is not in the wheel
@@ -82,13 +84,6 @@ def test_an_installed_wheel_is_a_context_in_a_real_session(installed: Path, tmp_
 
 
 def test_the_hosts_command_validates_the_installed_module(installed: Path, tmp_path: Path):
-    folder = installed / "amplifier_module_context_summarizing"
-    done = run_python(["-c", VALIDATE, str(folder)], cwd=tmp_path, env={"PYTHONPATH": str(installed)})
+    folder = str(installed / "amplifier_module_context_summarizing")
+    done = run_python(["-c", VALIDATE, folder], cwd=tmp_path, env={"PYTHONPATH": str(installed)})
     assert done.returncode == 0, done.stdout
-
-
-def test_an_installed_package_reads_its_own_prompts(installed: Path, tmp_path: Path):
-    script = "from summarizing_context.summarizers import prompts as p; print(p.prompts_root(), p.latest('segment'))"
-    done = run_python(["-c", script], cwd=tmp_path, env={"PYTHONPATH": str(installed)})
-    assert done.returncode == 0, done.stdout
-    assert done.stdout.startswith(str(installed / "summarizing_context" / "prompts"))

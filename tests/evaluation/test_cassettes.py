@@ -22,14 +22,12 @@ ASKED = Request(kind="reader", maker="openai/m", system="Answer.", user=(LONG, "
 
 
 class Model:
-    """Answers as it is told, and counts."""
+    """Gives one answer, and counts."""
 
-    def __init__(self, answer: Any = "8080", stop_at: int = -1) -> None:
-        self.answer, self.stop_at, self.calls = answer, stop_at, 0
+    def __init__(self, answer: Any) -> None:
+        self.answer, self.calls = answer, 0
 
     async def __call__(self, request: Request) -> Any:
-        if self.calls == self.stop_at:
-            raise KeyboardInterrupt
         self.calls += 1
         await anyio.lowlevel.checkpoint()
         if isinstance(self.answer, Exception):
@@ -37,46 +35,28 @@ class Model:
         return self.answer
 
 
-def opened(path: Path, mode: Mode = "record", **options: Any) -> Cassette:
-    return Cassette(path / "c.jsonl", mode, **options)
+def opened(path: Path, mode: Mode = "record") -> Cassette:
+    return Cassette(path / "c.jsonl", mode)
 
 
-async def recorded(path: Path, *requests: Request, answer: Any = "8080") -> bytes:
-    with opened(path) as cassette:
-        for request in requests or (ASKED,):
-            await cassette.reply(request, Model(answer))
-    assert open_to_others(path) == []
-    return (path / "c.jsonl").read_bytes()
-
-
-async def test_what_was_recorded_is_replayed_without_a_call(tmp_path: Path):
-    said = SummaryReply("8080", input_tokens=90, output_tokens=2, cached_tokens=30)
-    await recorded(tmp_path, answer=said)
-    model = Model()
-    with opened(tmp_path, "replay") as cassette:
-        assert await cassette.reply(ASKED, model) == Reply("8080", 90, 2, 30)
-    assert (model.calls, cassette.spent["openai/m"].calls, cassette.spent["openai/m"].recorded) == (0, 0, 1)
-
-
-async def test_the_same_request_is_sent_once_even_when_asked_at_once(tmp_path: Path):
-    model = Model()
+async def test_a_request_is_sent_once_and_replayed_without_a_call_and_a_miss_tells_none_of_its_words(tmp_path: Path):
+    model = Model(SummaryReply("8080", input_tokens=90, output_tokens=2, cached_tokens=30))
     with opened(tmp_path) as cassette:
         async with anyio.create_task_group() as tasks:
-            for _ in range(5):
+            for _ in range(5):  # also when asked at once
                 tasks.start_soon(cassette.reply, ASKED, model)
         await cassette.reply(replace(ASKED, replicate=1), model)
         with opened(tmp_path) as other:  # two recorders of one file keep what both recorded
             await other.reply(replace(ASKED, replicate=2), model)
-    assert (model.calls, len(opened(tmp_path, "replay"))) == (3, 3)
-
-
-async def test_a_miss_names_the_kind_of_request_and_none_of_its_words(tmp_path: Path):
-    await recorded(tmp_path, ASKED)
-    with opened(tmp_path, "replay") as cassette, pytest.raises(CassetteMissError, match="reader request") as e:
-        await cassette.reply(replace(ASKED, user=(LONG, "Which host?")), Model())
-    assert "Which" not in str(e.value)
-    with pytest.raises(CassetteMissError):
-        cassette.check()
+    with opened(tmp_path, "replay") as cassette:
+        assert await cassette.reply(ASKED, model) == Reply("8080", 90, 2, 30)
+        assert (model.calls, len(cassette)) == (3, 3)
+        assert (cassette.spent["openai/m"].calls, cassette.spent["openai/m"].recorded) == (0, 1)
+        with pytest.raises(CassetteMissError, match="reader request") as e:
+            await cassette.reply(replace(ASKED, user=(LONG, "Which host?")), model)
+        assert "Which" not in str(e.value)
+        with pytest.raises(CassetteMissError):
+            cassette.check()
 
 
 async def test_a_failed_call_is_not_recorded_and_a_refusal_is(tmp_path: Path):
@@ -89,7 +69,7 @@ async def test_a_failed_call_is_not_recorded_and_a_refusal_is(tmp_path: Path):
         assert (await cassette.reply(ASKED, Model(SummarizerRefused("no")))).fault == "no"
         assert (cassette.spent["openai/m"].calls, cassette.spent["openai/m"].input_tokens) == (2, ASKED.tokens)
         cassette.check()
-    assert (await opened(tmp_path, "replay").reply(ASKED, Model())).fault == "no"
+    assert (await opened(tmp_path, "replay").reply(ASKED, Model("8080"))).fault == "no"
 
 
 async def test_where_nothing_can_be_written_nothing_is_paid_for(tmp_path: Path):
@@ -144,7 +124,10 @@ def test_on_a_full_disk_the_replies_before_stay_whole(tmp_path: Path):
     ],
 )
 async def test_secrets_are_not_kept(tmp_path: Path, secret: str):
-    content = await recorded(tmp_path, replace(ASKED, user=(f"He said {secret} here.",)), answer=f"It is {secret}.")
+    with opened(tmp_path) as cassette:
+        await cassette.reply(replace(ASKED, user=(f"He said {secret} here.",)), Model(f"It is {secret}."))
+    assert open_to_others(tmp_path) == []
+    content = (tmp_path / "c.jsonl").read_bytes()
     value = secret.split()[-1].split('"')[-2 if secret.startswith('"') else -1].removeprefix("https://user:")
     assert value.split("@")[0].encode() not in content
     assert content.count(b"[secret]") == 1
@@ -159,21 +142,19 @@ HOSTILE = [
     *("password:", "eyJ-", "password:a,1", "password= ", "password:'", "password\t", "api-", "api key"),
     *("bearer ", "basic\t", "a-", "x://u:", "x://u:p", "sk-", "eyJabcdefgh.", "AIza", "-----BEGIN ", "-----END A"),
 ]
-LARGE = 100_000  # characters
-SECONDS = 60  # of the processor, for all of them; read from each start to the end, one of them would take an hour
-CHILD = f"""
+SCRUB = f"""
 import resource
-resource.setrlimit(resource.RLIMIT_CPU, ({SECONDS}, {SECONDS}))
+resource.setrlimit(resource.RLIMIT_CPU, (60, 60))  # read from each start to the end, one of them would take an hour
 from summarizing_context.evaluation.cassettes import scrubbed
 for piece in {HOSTILE!r}:
-    scrubbed((piece * {LARGE})[:{LARGE}])
+    scrubbed((piece * 100_000)[:100_000])
 """
 
 
 def test_a_large_hostile_text_is_read_once():
     """In a process that ends when it has used too much of the processor; what else the machine does is not counted."""
     pytest.importorskip("resource")
-    assert subprocess.run([sys.executable, "-c", CHILD], check=False).returncode == 0
+    assert subprocess.run([sys.executable, "-c", SCRUB], check=False).returncode == 0
 
 
 def test_a_message_is_scrubbed_whole_so_that_whatever_is_cut_of_it_later_holds_no_part_of_a_key(tmp_path: Path):

@@ -1,4 +1,4 @@
-"""Runs and reports: scores, verdicts, gates, comparisons, and the page."""
+"""Runs and reports: what is asked, scores, verdicts, gates, comparisons, the page, and the plug-in for pytest."""
 
 import json
 from dataclasses import replace
@@ -9,13 +9,14 @@ import pytest
 
 from summarizing_context import Settings, SettingsError
 from summarizing_context.evaluation import Arm, Dataset, Metric, Report, Run
+from summarizing_context.evaluation.datasets import cuts_of, hindsight, read_messages
 from summarizing_context.evaluation.report import Answer, Asked, Spent, Tuning
 from summarizing_context.evaluation.views import Text
 from summarizing_context.testing import ScriptedSummarizer, default_summary
-from tests.evaluation.building import answered, changed
-from tests.evaluation.sessions import write
+from tests.evaluation.sessions import answered, changed, session, value, write
 from tests.laws.builders import assistant, system, user
 
+pytest_plugins = ["pytester"]
 SMALL = Settings(max_tokens=3_000)
 
 
@@ -115,8 +116,7 @@ def test_gates_fail_for_low_scores_for_broken_laws_and_for_what_was_not_measured
 def test_a_later_run_that_is_surely_worse_or_breaks_a_law_is_told():
     old = reported({"ours": [0.9, 0.8, 0.9, 0.7, 0.8, 0.9]}, categories=("rule", "fact"))
     worse = reported({"ours": [0.5, 0.6, 0.5, 0.5, 0.6, 0.6]}, categories=("rule", "fact"))
-    found = {what: is_worse for _, what, _, is_worse in worse.compare(old)}
-    assert found["held"]
+    assert {what: is_worse for _, what, _, is_worse in worse.compare(old)}["held"]
     assert not any(is_worse for *_, is_worse in old.compare(old))
     broken = reported({"ours": [0.9, 0.8, 0.9, 0.7, 0.8, 0.9]}, laws=1)
     assert [what for _, what, _, is_worse in broken.compare(old) if is_worse] == ["laws"]
@@ -167,21 +167,78 @@ def test_recorded_answers_are_scored_by_their_marks_and_a_missing_reply_is_told(
     assert none.missing > 2
 
 
-def test_a_session_whose_system_rows_leave_no_room_is_left_out_with_the_reason(tmp_path: Path):
+def test_what_is_left_out_has_its_reason(tmp_path: Path):
     rows = [system("word " * 4_000), *[user("x" * 900)] * 40]
     rows[20] = assistant("so it is")
-    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf8")
-    report = Run(dataset=Dataset.load(tmp_path), arms=[Arm("ours", Settings(max_tokens=2_000))]).report()
-    assert report.asked == []
-    assert "take a larger budget" in report.left_out[0]
-    assert report.verdict == "Nothing was measured; each session is named with the reason."
-    assert not any("smaller" in line for line in report.left_out)
-
-
-def test_a_report_names_sessions_that_nothing_is_asked_about_and_models_whose_replies_cannot_serve(tmp_path: Path):
-    (tmp_path / "short.jsonl").write_text(json.dumps(user("Good morning.")), encoding="utf8")
+    logs = {"short": [user("Good morning.")], "wide": rows, "session-1": session(1)}
+    for name, log in logs.items():
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in log), encoding="utf8")
     babble = ScriptedSummarizer(lambda job: "I cannot help with that.")
-    dataset = Dataset.load(write(tmp_path, 1))
-    told = Run(dataset=dataset, arms=[Arm("ours", SMALL, summarizer=babble)]).report().left_out
-    assert "short: nothing is asked about it; take a smaller budget or a longer log" in told
-    assert any(one.startswith("session-1, ours: ") and "replies cannot serve as summaries" in one for one in told)
+    report = Run(dataset=Dataset.load(tmp_path), arms=[Arm("ours", SMALL, summarizer=babble)]).report()
+    of_session, of_short, *of_wide = sorted(report.left_out)
+    assert of_short == "short: nothing is asked about it; take a smaller budget or a longer log"
+    assert any("take a larger budget" in line for line in of_wide)
+    assert not any("smaller" in line for line in of_wide)
+    assert of_session.startswith("session-1, ours: ")
+    assert "replies cannot serve as summaries" in of_session
+    assert {one.session for one in report.asked} == {"session-1"}
+
+
+def test_hindsight_asks_for_values_that_were_read_before_a_cut_and_used_after_it():
+    rows = session(3)
+    cut = cuts_of(rows)[1]
+    probes = hindsight(read_messages(rows), cut, 1_000)
+    assert probes
+    for probe in probes:
+        used_at = int(probe.question.split()[2])
+        assert max(probe.evidence) < cut <= used_at
+        assert probe.values[0] in json.dumps(rows[used_at])
+        assert any(probe.values[0] in json.dumps(rows[at]) for at in probe.evidence)
+    assert hindsight(read_messages(rows), cut, 1_000_000) == []  # the newest part is everything
+    again = [*rows[:cut], {"role": "user", "content": " ".join(value(3, n) for n in range(40))}, *rows[cut:]]
+    assert hindsight(read_messages(again), cut, 1_000) == []
+
+
+def test_locomo_gives_probes_for_answers_that_stand_word_for_word(tmp_path: Path):
+    talk = [
+        {"speaker": "Ann", "dia_id": "D1:1", "text": "I adopted Rex on Monday."},
+        {"speaker": "Bo", "dia_id": "D1:2", "text": "How nice. " + "So much to tell. " * 40},
+    ]
+    asked = [
+        {"question": "Whom did Ann adopt?", "answer": "Rex", "evidence": ["D1:1"], "category": 4},
+        {"question": "How many?", "answer": 7, "evidence": ["D1:1; D9:9"], "category": 2},
+        {"question": "Who is Zoe?", "answer": None, "evidence": [], "category": 5},
+    ]
+    spoken = {"speaker_a": "Ann", "session_1_date_time": "8 May", "session_1": talk}
+    path = tmp_path / "locomo.json"
+    path.write_text(json.dumps([{"sample_id": "conv-1", "conversation": spoken, "qa": asked}]), encoding="utf8")
+    dataset = Dataset.load(f"locomo:{path}")
+    messages = [*dataset.logs[0].read()]
+    ((_, questions),) = dataset.logs[0].ask(messages, 180)
+    assert [message["role"] for message in messages] == ["user", "assistant"]
+    assert [(one.values, one.evidence) for one in questions] == [(["Rex"], [0])]
+    report = Run(dataset=dataset, arms=[Arm("ours", Settings(max_tokens=180))]).report()
+    assert [one.gold for one in report.asked] == ["Rex"]
+
+
+TESTS = """
+pytest_plugins = ["summarizing_context.testing"]
+
+def test_what_the_session_has_to_answer(session_check):
+    check = session_check({log!r}, budget=3_000)
+    assert check.tokens <= 3_000
+    check.keeps_the_laws()
+    check.answers("src/area_1/part_23.py")
+
+def test_what_it_cannot_answer(session_check):
+    session_check({log!r}, budget=3_000).answers("src/area_9/part_1.py", "src/area_1/part_23.py")
+"""
+
+
+def test_a_session_in_a_budget_answers_facts_or_the_test_names_them(pytester: pytest.Pytester, tmp_path: Path):
+    """A team's own test says what a session in a budget has to answer."""
+    log = write(tmp_path, 1) / "session-1.jsonl"
+    pytester.makepyfile(TESTS.format(log=str(log)))
+    ran = pytester.runpytest_subprocess("-p", "no:cacheprovider")
+    ran.assert_outcomes(passed=1, failed=1)
+    ran.stdout.fnmatch_lines(["*lacks *src/area_9/part_1.py*"])

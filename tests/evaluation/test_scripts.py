@@ -1,4 +1,4 @@
-"""The scripts of evals that need no key, each on a log that is made up here."""
+"""The scripts of evals that need no key, each on a log that is made up."""
 
 import json
 from argparse import Namespace
@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 
 from evals import moments, standing_rules
+from evals.real.exchange import record
+from summarizing_context.evaluation import Dataset, Run
 from summarizing_context.evaluation.datasets import read_messages
-from tests.evaluation.sessions import session
+from summarizing_context.evaluation.recording import Recording, add_case, cut_at
+from tests.evaluation.sessions import MADE_UP, answer, copied, session
 from tests.laws.builders import assistant, call, result, user
 
 
@@ -39,3 +42,32 @@ async def test_standing_rules_holds_a_session_against_the_labels_of_its_log(
     shown, wrong, missed, _ = capsys.readouterr().out.splitlines()
     assert shown == "a precision 1/2, recall 1/2, ended 0/0"
     assert (said[2] in wrong, said[1] in missed) == (True, True)
+
+
+def test_a_case_is_recorded_by_files_alone(tmp_path):
+    recording, folder = copied(tmp_path), tmp_path / "exchange"
+    (folder / "replies").mkdir(parents=True)
+    for _ in range(9):
+        if not record(recording, folder, "a person, by hand", ("ours", "tail")):
+            break
+        for request in (folder / "todo").iterdir():
+            user = request.read_text("utf8").partition("=== USER ===")[2]
+            (folder / "replies" / request.name).write_text(answer(user), "utf8")
+    report = Run(dataset=Dataset.load(tmp_path / "data")).report()
+    assert (list(report.arms), report.missing) == (["ours", "tail"], 0)
+    assert {one.reading for one in report.views} == {"this view"}
+    assert {answer.mark for one in report.asked for answer in one.answers.values()} == {2}
+    assert report.made_by["summaries"] == ["a person, by hand (1)"]
+
+
+def test_a_log_is_added_as_far_as_its_cut(tmp_path):
+    log = MADE_UP / "logs" / "heating.jsonl"
+    messages = [json.loads(line) for line in log.read_text().splitlines()]
+    about = {"budget": 300, "source": "made up", "licence": "MIT"}
+    case = add_case(tmp_path, log, name=None, cut=0.6, **about)
+    other = add_case(tmp_path, log, name="other", cut=5, session="heating", **about)
+    assert (case.cut, messages[case.cut]["role"]) == (cut_at(messages, 0.6), "assistant")
+    added = Recording.open(tmp_path)
+    assert added.cases == [case, other]
+    assert added.messages(case) == messages[: case.cut]
+    assert [(one.name, one.drawn_as) for one in added.cases] == [("heating", "heating"), ("other", "heating")]

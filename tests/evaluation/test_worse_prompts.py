@@ -1,7 +1,7 @@
-"""A prompt made worse on purpose is reported as worse on the recordings of the checkout; an equal one as equal.
+"""The recording that comes along: complete, small, licensed, and read from the views as they are now.
 
-The model is played by the recorded replies: to the shipped prompt it says what was recorded, to a worse one the same
-without what that prompt has it leave out. Merges and rules are the same for all prompts.
+A prompt made worse on purpose is reported as worse on it. The model is played by the recorded replies: to the shipped
+prompt it says what was recorded, to a worse one the same without what that prompt has it leave out.
 """
 
 import re
@@ -15,8 +15,9 @@ from summarizing_context.errors import SummarizerRefused
 from summarizing_context.evaluation import Arm, Dataset, Run
 from summarizing_context.evaluation.cassettes import Cassette, RecordedModel
 from summarizing_context.evaluation.datasets import exact_values
-from summarizing_context.evaluation.recording import Recording
+from summarizing_context.evaluation.recording import CATEGORIES, Recording
 from summarizing_context.evaluation.report import in_words
+from summarizing_context.evaluation.views import ARMS
 from summarizing_context.summarizers.extractive.summarizer import summarize_extractively
 from summarizing_context.summarizers.prompts import latest
 from tests.laws.amounts import ALL
@@ -27,6 +28,36 @@ DATASET = Dataset.load(FOLDER)
 NAMED = RECORDING.at(RECORDING.cases[0]).writer
 WRITER: Any = SimpleNamespace(model=NAMED, recipe=NAMED)
 WORSE = ("drops errors", "drops values", "too short")
+
+
+def test_it_is_complete_small_and_licensed_and_each_question_has_an_answer_from_before_the_cut():
+    assert 12 <= len({case.drawn_as for case in RECORDING.cases}) < len(RECORDING.cases)  # long ones are cut twice
+    assert len({case.source for case in RECORDING.cases}) >= 5
+    for case in RECORDING.cases:
+        assert case.licence == "MIT"
+        assert (FOLDER / "licences" / f"{case.source.replace('/', '__')}.txt").is_file()
+        assert len(RECORDING.messages(case)) == case.cut
+        questions = RECORDING.at(case).questions
+        assert len([question for question in questions if question.category in CATEGORIES]) >= 16
+        assert all(question.answer for question in questions)
+        assert all(message < case.cut for question in questions for message in question.evidence)
+    assert sum(path.stat().st_size for path in FOLDER.rglob("*") if path.is_file()) <= 5_000_000
+
+
+def test_each_arm_was_read_and_each_case_marked_from_the_views_that_are_built_today():
+    assert all(RECORDING.at(case).arms == list(ARMS) for case in RECORDING.cases)
+    report = Run(DATASET, jobs=2).report()
+    assert (len(report.views), report.missing) == (len(RECORDING.cases) * len(ARMS), 0)
+    assert {one.reading for one in report.views} == {"this view"}
+    assert all(answer.mark is not None for one in report.asked for answer in one.answers.values())
+
+    # From our views a model answers as well as from one-shot compaction of equal tokens.
+    assert all(gate.passed for gate in report.check({"right": 0.94, "laws": 0}))
+    leads = {name: report.ahead("ours", "compact", category=name) for name in CATEGORIES}
+    assert {name for name, lead in leads.items() if lead is None or lead.high < 0} == set()
+    for arm, category, least in (("ours", "absent", 0.95), ("extractive", "all", 0.76)):
+        score = report.score(arm, category=category)
+        assert score.mean >= least
 
 
 class Recorded:
