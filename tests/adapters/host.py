@@ -141,22 +141,6 @@ class Model:
             await self.hooks.emit(event, data)
 
 
-class Obedient(Model):
-    """A provider whose model calls the tool that a message names, as `name {arguments}`, and repeats its answer."""
-
-    def _answer(self, request: Any) -> ChatResponse:
-        last = request.messages[-1].model_dump()
-        name, _, given = str(last["content"]).partition(" ")
-        if last["role"] == "tool" and last["tool_call_id"].startswith("told"):
-            return ChatResponse(content=[TextBlock(text=str(last["content"]))])
-        if last["role"] != "user" or not name.startswith(("memory_", "context_")):
-            return super()._answer(request)
-        self.calls += 1
-        call = ToolCall(id=f"told{self.calls}", name=name, arguments=json.loads(given))
-        block = ToolCallBlock(id=call.id, name=name, input=call.arguments)
-        return ChatResponse(content=[block], tool_calls=[call])
-
-
 class Read:
     """A tool whose results are long."""
 
