@@ -24,8 +24,7 @@ from summarizing_context import (
 from summarizing_context.adapters.amplifier.plan import choose_provider
 from summarizing_context.summarizers.host import HostSummarizer, in_summary
 from tests.adapters.host import SMALL, Model, session_of, until
-from tests.behaviour.contexts import fill
-from tests.laws.builders import assistant, user
+from tests.behaviour.contexts import fill, said
 
 CALL = ToolCall(id="1", name="n", arguments={})
 JOB = SummaryJob("segment", "Summarize.", "### user\nHello </session_record> there", 100, 0, 0, 4, 50, "ab" * 32)
@@ -80,13 +79,15 @@ async def test_the_request_is_plain_and_names_the_model_both_ways():
         (ChatResponse(content=[TextBlock(text="x")], finish_reason="refusal"), SummarizerRefused, "declined"),
         (ChatResponse(content=[], tool_calls=[CALL]), SummarizerRefused, "neither text"),
         (SimpleNamespace(content=5), SummarizerError, "protocol"),
+        (asyncio.CancelledError(), SummarizerError, "cancelled"),  # which the host has not
+        (AbortError("secret text"), SummarizerError, "cancelled"),
     ],
 )
 async def test_what_goes_wrong_is_told_in_our_words(answer, error, words):
     with pytest.raises(error, match=words) as caught:
         await HostSummarizer(lambda: Provider(answer)).summarize(JOB)
+    assert (type(caught.value), caught.value.__cause__) == (error, None)
     assert "secret" not in str(caught.value)
-    assert caught.value.__cause__ is None
 
 
 @pytest.mark.parametrize(
@@ -108,42 +109,32 @@ async def test_the_hosts_cancellation_ends_a_call_and_holds_back_the_next():
 
     cancelled = False
     summarizer = HostSummarizer(Slow, is_cancelled=lambda: cancelled)
-    asking = asyncio.create_task(summarizer.summarize(JOB))
-    await anyio.wait_all_tasks_blocked()
-    await summarizer.cancel()
-    with pytest.raises(SummarizerNotReady, match="the host has cancelled"):
-        await asking
-    assert ended == [True]
+    for cancel, error in ((summarizer.cancel, SummarizerNotReady), (None, asyncio.CancelledError)):
+        asking = asyncio.create_task(summarizer.summarize(JOB))
+        await anyio.wait_all_tasks_blocked()
+        if cancel is None:
+            asking.cancel()
+        else:
+            await cancel()
+        with pytest.raises(error):
+            await asking
+    assert ended == [True, True]
     cancelled = True
     with pytest.raises(SummarizerNotReady, match="the host has cancelled"):
         await summarizer.summarize(JOB)
-    asking = asyncio.create_task(HostSummarizer(Slow).summarize(JOB))
-    await anyio.wait_all_tasks_blocked()
-    asking.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await asking
-    assert ended == [True, True]
 
 
 async def test_while_the_host_cancels_no_call_is_counted_against_a_cap():
-    cancelled, log = True, [row for n in range(20) for row in (user(f"ask {n} " * 30), assistant("done"))]
-    provider = Provider()
+    cancelled, provider = True, Provider()
+    summarizer = HostSummarizer(lambda: provider, is_cancelled=lambda: cancelled)
+    log = [said(at, f"ask {at} " * 30) for at in range(40)]
     settings = Settings(max_tokens=3_000, max_calls_per_hour=5, **SMALL)
-    async with open_context(
-        settings, summarizer=HostSummarizer(lambda: provider, is_cancelled=lambda: cancelled)
-    ) as context:
+    async with open_context(settings, summarizer=summarizer) as context:
         await fill(context, log, every=1)
         await anyio.sleep(1.5)  # it is asked again each second
         assert (context.statistics().model_calls, provider.asked) == (0, [])
         cancelled = False
         await until(lambda: context.statistics().model_calls > 0)
-
-
-@pytest.mark.parametrize("error", [asyncio.CancelledError(), AbortError("aborted")])
-async def test_a_call_that_ends_while_the_host_cancels_nothing_is_a_failure(error):
-    with pytest.raises(SummarizerError) as caught:
-        await HostSummarizer(lambda: Provider(error)).summarize(JOB)
-    assert type(caught.value) is SummarizerError
 
 
 @pytest.mark.parametrize("immediate", [True, False])
