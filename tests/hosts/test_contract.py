@@ -11,9 +11,9 @@ import pytest
 
 from summarizing_context import Settings
 from summarizing_context.testing import ScriptedSummarizer
-from tests.hosts.contract.judge import tokens
 from tests.hosts.contract.rows import Row
 from tests.hosts.contract.script import STEPS, Conversation, Host, Played, play
+from tests.laws.builders import count
 
 HOSTS = {
     "amplifier": ("amplifier_host", "AmplifierHost"),
@@ -43,7 +43,7 @@ def play_with(name: str, folder: Path, **options: Any) -> Session:
     async def run() -> Session:
         conversation, store = Conversation(), folder / "store.db"
         with anyio.fail_after(300):  # what is waited for may never come
-            async with make(conversation, store, count_tokens=tokens, **options) as host:
+            async with make(conversation, store, count_tokens=count, **options) as host:
                 checked: Host = host
                 return Session(await play(checked, conversation), store, host.session, telemetry)
 
