@@ -14,6 +14,7 @@ from summarizing_context import SettingsError
 from summarizing_context.adapters.amplifier import SummarizingContextManager
 from summarizing_context.adapters.amplifier.events import ANNOUNCED
 from tests.adapters.host import SMALL, Model, mounted, session_of, unstamped
+from tests.behaviour.contexts import Provider
 
 HELLO = {"role": "user", "content": "Hello"}
 
@@ -38,6 +39,24 @@ async def test_the_prompt_factory_is_called_once_a_request_and_stays_out_of_the_
         logged = [row["content"] for row in await context.get_messages() if row["role"] == "system"]
         assert logged == ["The prompt of old."]
         assert "system_changed" not in context.statistics().activations_by_reason
+
+
+@pytest.mark.parametrize(("model", "stays"), [("claude-opus-4-8", True), ("claude-opus-5-5", False)])
+async def test_thinking_of_the_open_turn_goes_where_the_model_refuses_it(model, stays):
+    provider = Provider("anthropic", model, context_window=6_000, max_output_tokens=1_000)
+    thinking = {"type": "thinking", "thinking": "Which one?", "signature": "c2ln"}
+    rows: list[Any] = []
+    async with mounted(SMALL) as context:
+        await context.add_message({"role": "user", "content": "Fix it."})
+        for step in range(20):
+            call = {"type": "tool_call", "id": f"c{step}", "name": "read", "input": {}}
+            await context.add_message({"role": "assistant", "content": [thinking, call]})
+            await context.add_message({"role": "tool", "tool_call_id": f"c{step}", "content": "a line of code; " * 80})
+            rows = await context.get_messages_for_request(provider=provider)
+            if context.statistics().activations:
+                break
+    assert len(rows) < 2 * step
+    assert any("Which one?" in str(row["content"]) for row in rows if row["role"] == "assistant") == stays
 
 
 async def test_a_hook_may_wrap_the_factory_as_the_hosts_own_hooks_do_and_one_that_fails_fails_its_request_alone():
