@@ -189,7 +189,7 @@ async def test_a_real_session_is_summarized_by_its_own_provider_and_usage_is_not
         figures = context.statistics()
         await session.coordinator.cancellation.trigger_callbacks()
     assert len(model.summaries) == figures.model_calls > 5
-    assert all(options["model"] == "small-1" for _, options in model.summaries)
+    assert all(options["model"] == "small-1" for options in model.summaries)
     assert figures.model_input_tokens > 1_000
     assert len(taught) == len(model.requests) - 1, "each request but the first, which is too small, and no summary"
     assert abs(taught[-1]["ratio"] - 1.5) < 0.05

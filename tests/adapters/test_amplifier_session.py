@@ -55,7 +55,7 @@ async def test_a_budget_that_cannot_be_met_is_the_hosts_error_too():
 
 
 async def test_the_older_contract_compacts_for_the_mounted_provider_before_any_request():
-    async with session_of(SMALL, model=Model(window=4_000, output=500)) as session:
+    async with session_of(SMALL, model=Model(window=4_000)) as session:
         context = session.coordinator.get("context")
         assert not await context.should_compact()
         for number in range(60):
