@@ -4,7 +4,6 @@ import json
 import sys
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any, ClassVar, Self
 
@@ -15,7 +14,7 @@ from summarizing_context.adapters.amplifier import SummarizingContextManager
 from summarizing_context.assembly import Options
 from tests.adapters.host import session_of
 from tests.hosts.contract.rows import Call, Row, unchanged
-from tests.hosts.contract.script import DESCRIPTION, PROMPT, SIZES, TOOL, Conversation
+from tests.hosts.contract.script import DESCRIPTION, PROMPT, SIZES, TOOL, Conversation, Host
 
 _MODULE = "amplifier_module_context_contract"
 
@@ -26,7 +25,7 @@ class Provider:
     name = "scripted"
 
     def __init__(self, conversation: Conversation) -> None:
-        self._conversation = conversation
+        self.conversation = conversation
         self.hooks: Any = None
 
     def get_info(self) -> ProviderInfo:
@@ -35,7 +34,7 @@ class Provider:
     async def complete(self, request: Any, **_: Any) -> ChatResponse:
         front, *rows = [row_of(message.model_dump()) for message in request.messages]
         assert (front.role, front.text) == ("system", PROMPT)
-        reply = self._conversation.reply(rows)
+        reply = self.conversation.reply(rows)
         said: list[Any] = [TextBlock(text=reply.text)]
         if reply.thinking:
             said.insert(0, ThinkingBlock(thinking=reply.thinking, signature="c2lnbmVk"))
@@ -49,22 +48,16 @@ class Read:
     input_schema: ClassVar[Any] = {"type": "object", "properties": {"path": {"type": "string"}}}
 
     def __init__(self, conversation: Conversation) -> None:
-        self._conversation = conversation
+        self.conversation = conversation
 
     async def execute(self, input: Any) -> ToolResult:
-        return ToolResult(success=True, output=self._conversation.result(input["path"]))
+        return ToolResult(success=True, output=self.conversation.result(input["path"]))
 
 
-class AmplifierHost:
-    session = "contract"
-
-    def __init__(self, conversation: Conversation, store: Path, **options: Any) -> None:
-        self._conversation, self._options = conversation, Options(**options)
-        self._config = {"store": str(store), **SIZES}
-
+class AmplifierHost(Host):
     async def __aenter__(self) -> Self:
         async def mount(coordinator: Any, config: Any = None) -> Any:
-            manager = SummarizingContextManager(config, self._options)
+            manager = SummarizingContextManager(config, Options(**self.options))
             manager.use_host(coordinator)
             await manager.set_system_prompt_factory(lambda: PROMPT)
             await coordinator.mount("context", manager)
@@ -74,9 +67,10 @@ class AmplifierHost:
         sys.modules[_MODULE].mount = mount
         self._stack = AsyncExitStack()
         self._stack.callback(sys.modules.pop, _MODULE)
-        model: Any = Provider(self._conversation)
-        given: Any = {"model": model, "tool": Read(self._conversation), "context": "context-contract"}
-        self._host = await self._stack.enter_async_context(session_of(self._config, session_id=self.session, **given))
+        model: Any = Provider(self.conversation)
+        given: Any = {"model": model, "tool": Read(self.conversation), "context": "context-contract"}
+        config = {"store": str(self.store), **SIZES}
+        self._host = await self._stack.enter_async_context(session_of(config, session_id=self.session, **given))
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -104,8 +98,7 @@ class AmplifierHost:
 
     async def restart(self) -> None:
         transcript = await self.manager.get_messages()
-        await self.__aexit__()
-        await self.__aenter__()
+        await super().restart()
         await self.manager.set_messages(transcript)
 
     async def figures(self) -> Any:
