@@ -15,7 +15,7 @@ from amplifier_core.testing import MockCoordinator
 
 from summarizing_context import message_text_parts, mount
 from summarizing_context.messages.tokens import estimate_text
-from tests.adapters.validity import provider_refusals
+from tests.adapters.validity import refusals
 
 Row = dict[str, Any]
 ACT = "tool:post"  # the event for which hooks inject
@@ -109,7 +109,7 @@ class Model:
         self.requests.append(rows)
         self.sent = sum(tokens for _, tokens in read)
         self.largest = max(self.largest, self.sent)
-        assert list(provider_refusals(rows)) == []  # the loop has made them messages already
+        assert refusals(rows) == []
         assert self.sent <= self.window - 500
         number = len(self.requests)
         if number % 3 == 0:

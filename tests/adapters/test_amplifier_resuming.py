@@ -35,7 +35,6 @@ HUMAN, ANSWER = row("user", "Read both."), row("assistant", "I have read them.")
 CALLING = row("assistant", "", tool_calls=CALLS)
 LOG = [SYSTEM, DEVELOPER, row("user", "Hello"), ANSWER, HOOK, HUMAN, CALLING, RESULTS[0]]
 INTERRUPTED, THANKS = row("user", "[the session was interrupted]"), row("user", "Thanks.")
-MORE = [RESULTS[1], ANSWER, THANKS]
 
 
 async def short_answer(request: Any) -> ChatResponse:
@@ -109,7 +108,7 @@ async def test_a_killed_host_that_resumes_loses_nothing_and_pays_nothing_again(k
 
 
 @asynccontextmanager
-async def resumed(folder: Path, *, given: Any, log: list[Row] = LOG) -> AsyncIterator[Any]:
+async def resumed(folder: Path, given: Any, log: list[Row] = LOG) -> AsyncIterator[Any]:
     """A session of this log, closed, opened again and given the host's copy."""
     options = {"storage_path": str(folder / "run.db"), "token_counter": "estimate"}
     async with mounted(options) as first:
@@ -128,25 +127,6 @@ async def names(manager: Any) -> list[str | None]:
     return [mark.name for mark in await (await manager.opened()).list_checkpoints()]
 
 
-@pytest.mark.parametrize("left_out", [[], [SYSTEM, DEVELOPER, HOOK]])
-@pytest.mark.parametrize("cut", range(len(LOG) + 1))
-async def test_a_shorter_copy_changes_nothing_wherever_it_ends(tmp_path, cut, left_out):
-    async with resumed(tmp_path, given=[row for row in LOG[:cut] if row not in left_out]) as again:
-        assert await log_of(again) == LOG
-        assert await names(again) == []
-
-
-@pytest.mark.parametrize("cut", range(1, len(LOG) + 1))
-async def test_what_a_longer_copy_has_is_appended_once_wherever_the_log_ended(tmp_path, cut):
-    whole = saved_by_host([*LOG, *MORE])
-    log = [*LOG[:cut], *saved_by_host([*LOG, *MORE][cut:])]
-    async with resumed(tmp_path, given=whole, log=LOG[:cut]) as again:
-        assert await log_of(again) == log
-        await again.set_messages([SYSTEM, *whole])
-        assert await log_of(again) == log
-        assert await names(again) == []
-
-
 def turns(count: int) -> list[Row]:
     """A log of turns with system rows between them, some prompts of which are said again and again."""
     rows = [SYSTEM, INTERRUPTED]
@@ -156,9 +136,10 @@ def turns(count: int) -> list[Row]:
     return [*rows, HUMAN, CALLING, *RESULTS, ANSWER]
 
 
-LONG = turns(12)
+LONG, WHOLE = turns(12), [*LOG, RESULTS[1], ANSWER, THANKS]
 SAVED = saved_by_host(LONG)
-COPIES: dict[str, list[Row]] = {
+SHORTER = [LOG[:cut] for cut in range(len(LOG) + 1)]
+DIFFERENT = {
     "shorter, with a row of its own": [*SAVED[:9], INTERRUPTED],
     "a row of its own in the middle": [*SAVED[:9], THANKS, *SAVED[9:]],
     "the last ten": SAVED[-10:],
@@ -166,27 +147,31 @@ COPIES: dict[str, list[Row]] = {
     "a call without its results": [*SAVED[:-3], THANKS],
     "another conversation": [THANKS, row("assistant", "You are welcome.")],
 }
+COPIES: list[tuple[list[Row], list[Row], list[Row] | None]] = [  # a log, the host's copy, and what it has more
+    *((LOG, copy, []) for copy in SHORTER),
+    *((LOG, saved_by_host(copy), []) for copy in SHORTER),
+    *((log, saved_by_host(WHOLE), saved_by_host(WHOLE[len(log) :])) for log in SHORTER[1:]),
+    (LONG, [row("system", "Another prompt."), *SAVED, THANKS], [THANKS]),
+    *((LONG, copy, None) for copy in DIFFERENT.values()),
+]
 
 
-@pytest.mark.parametrize("copy", COPIES)
-async def test_a_copy_that_differs_is_ignored_with_a_warning(tmp_path, copy, caplog):
-    async with resumed(tmp_path, given=COPIES[copy], log=LONG) as again:
-        assert "differs from the log" in caplog.text
-        await again.set_messages([SYSTEM, *COPIES[copy]])
-        assert await log_of(again) == LONG
+@pytest.mark.parametrize(("log", "copy", "more"), COPIES)
+async def test_of_a_copy_what_it_has_behind_the_log_is_appended_once_and_all_else_ignored(
+    tmp_path, log, copy, more, caplog
+):
+    async with resumed(tmp_path, copy, log) as again:
+        assert ("differs from the log" in caplog.text) == (more is None)
+        await again.set_messages([SYSTEM, *copy])
+        assert await log_of(again) == [*log, *(more or [])]
         assert await names(again) == []
         assert refusals(await again.get_messages_for_request()) == []
-
-
-async def test_another_prompt_of_the_host_hides_nothing_behind_the_end_of_the_log(tmp_path):
-    async with resumed(tmp_path, given=[row("system", "Another prompt."), *SAVED, THANKS], log=LONG) as again:
-        assert await log_of(again) == [*LONG, THANKS]
 
 
 async def test_a_host_that_has_gone_on_replaces_what_differs_and_the_log_stays_as_a_checkpoint(tmp_path):
     """It may say something else, go back, or change its system prompt; system rows in front stay."""
     other, prompt, said = row("user", "Something else."), row("system", "Another prompt."), saved_by_host(LOG)
-    async with resumed(tmp_path, given=said) as again:
+    async with resumed(tmp_path, said) as again:
         await again.add_message(RESULTS[1])
         for given, log in (
             ([*said[:3], other, ANSWER], [SYSTEM, DEVELOPER, *said[:3], other, ANSWER]),
@@ -206,7 +191,7 @@ async def test_a_host_that_has_gone_on_replaces_what_differs_and_the_log_stays_a
 
 @pytest.mark.parametrize("wrong", [[{"content": "no role"}], "text", None, [7]])
 async def test_a_copy_that_is_no_list_of_messages_is_refused_and_changes_nothing(tmp_path, wrong):
-    async with resumed(tmp_path, given=[]) as again:
+    async with resumed(tmp_path, []) as again:
         with pytest.raises(ValueError, match="message"):
             await again.set_messages(wrong)
         assert await log_of(again) == LOG
