@@ -6,6 +6,7 @@ import os
 import sqlite3
 import threading
 from contextlib import closing
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -30,15 +31,17 @@ HELLO = {"role": "user", "content": "Hello"}
 MORE = {"role": "user", "content": "Go on."}
 
 
-async def test_mounting_twice_makes_no_file_task_or_thread(tmp_path):
+@pytest.fixture
+def config(tmp_path: Path) -> dict[str, Any]:
+    return {"storage_path": str(tmp_path / "run.db")}
+
+
+async def test_mounting_twice_makes_no_file_task_or_thread(tmp_path, config):
     tasks, threads = asyncio.all_tasks(), threading.enumerate()
-    config = {"storage_path": str(tmp_path / "run.db"), "persistence": {"required": True}}
-    async with mounted(config) as second:
+    async with mounted({**config, "persistence": {"required": True}}) as second:
         async with mounted(config) as first:
             assert first is not second
-            assert asyncio.all_tasks() == tasks
-            assert threading.enumerate() == threads
-            assert os.listdir(tmp_path) == []
+            assert (asyncio.all_tasks(), threading.enumerate(), os.listdir(tmp_path)) == (tasks, threads, [])
         await second.add_message(HELLO)
         assert unstamped(await second.get_messages()) == [HELLO]
 
@@ -55,8 +58,7 @@ async def test_cleanup_may_come_before_the_first_use_and_twice(used):
         await coordinator.get("context").get_messages()
 
 
-async def test_cleanup_may_come_while_the_first_use_is_under_way(tmp_path):
-    config = {"storage_path": str(tmp_path / "run.db")}
+async def test_cleanup_may_come_while_the_first_use_is_under_way(config):
     async with mounted(config) as manager:
         adding = asyncio.create_task(manager.add_message(HELLO))
         await asyncio.sleep(0)
@@ -66,36 +68,41 @@ async def test_cleanup_may_come_while_the_first_use_is_under_way(tmp_path):
         assert len(await again.get_messages()) == (outcome == [None])
 
 
-async def test_cleanup_goes_on_where_the_host_gives_up_waiting(tmp_path):
-    config, coordinator = {"storage_path": str(tmp_path / "run.db")}, MockCoordinator()
-    cleanup = await mount(coordinator, config)
-    await coordinator.get("context").add_message(HELLO)
-    ending = asyncio.create_task(cleanup())
-    await asyncio.sleep(0)
-    ending.cancel()
-    await asyncio.gather(ending, return_exceptions=True)
-    await cleanup()
+async def test_cleanup_goes_on_where_the_host_gives_up_waiting(config):
+    async with mounted(config) as manager:
+        await manager.add_message(HELLO)
+        ending = asyncio.create_task(manager.close())
+        await asyncio.sleep(0)
+        ending.cancel()
+        await asyncio.gather(ending, return_exceptions=True)
     async with mounted(config) as again:
         assert unstamped(await again.get_messages()) == [HELLO], "the session was given up"
 
 
-@pytest.mark.parametrize(("config", "name"), [({}, "test-session"), ({"session_id": "mine"}, "mine")])
-async def test_the_session_is_called_as_the_host_calls_it(config, name):
+async def test_a_close_in_another_event_loop_is_refused_and_the_session_can_still_be_closed(config):
     async with mounted(config) as manager:
+        await manager.add_message(HELLO)
+        with pytest.raises(WrongEventLoopError):
+            await asyncio.to_thread(lambda: asyncio.run(manager.close()))
+    async with mounted(config) as again:
+        assert len(await again.get_messages()) == 1
+
+
+@pytest.mark.parametrize(("named", "name"), [({}, "test-session"), ({"session_id": "mine"}, "mine")])
+async def test_the_session_is_called_as_the_host_calls_it(named, name):
+    async with mounted(named) as manager:
         assert manager.session_id == name
 
 
 async def test_a_coordinator_without_anything_or_with_another_context_will_do():
-    mounts: list[Any] = []
+    mounts: dict[str, Any] = {}
 
     async def take(point: str, manager: Any) -> None:
-        mounts.append((point, manager))
+        mounts[point] = manager
 
     cleanup = await mount(SimpleNamespace(mount=take), {})
-    [(point, manager)] = mounts
-    assert point == "context"
-    await manager.add_message(HELLO)
-    assert unstamped(await manager.get_messages_for_request()) == [HELLO]
+    await mounts["context"].add_message(HELLO)
+    assert unstamped(await mounts["context"].get_messages_for_request()) == [HELLO]
     await cleanup()
     coordinator = MockCoordinator()
     await on_session_ready(coordinator)
@@ -104,11 +111,11 @@ async def test_a_coordinator_without_anything_or_with_another_context_will_do():
 
 
 @pytest.mark.parametrize(
-    ("config", "words"), [({"max_token": 100}, "did you mean max_tokens"), ({"summarizer": "openai"}, "needs a model")]
+    ("wrong", "words"), [({"max_token": 100}, "did you mean max_tokens"), ({"summarizer": "openai"}, "needs a model")]
 )
-async def test_options_that_nobody_knows_are_refused_at_once(config, words):
+async def test_options_that_nobody_knows_are_refused_at_once(wrong, words):
     with pytest.raises(SettingsError, match=words):
-        await mount(MockCoordinator(), config)
+        await mount(MockCoordinator(), wrong)
 
 
 @pytest.mark.parametrize("place", [".", "file/run.db", "missing/run.db", "x" * 300, "/proc/run.db"])
@@ -123,24 +130,24 @@ async def test_a_path_where_no_file_can_be_means_memory_unless_persistence_is_re
     async with mounted({"storage_path": path}, coordinator) as manager:
         await manager.add_message(HELLO)
         assert "in memory only" in manager.statistics().store
-    assert len(reasons) == 1
-    assert "its folder does not exist" in reasons[0] or place != "missing/run.db"
+    (reason,) = reasons
+    assert "its folder does not exist" in reason or place != "missing/run.db"
     async with mounted({"persistence": {"path": path, "required": True}}) as manager:
         with pytest.raises(StoreReadOnlyError):
             await manager.add_message(HELLO)
 
 
 @pytest.mark.parametrize("is_list", [False, True])
-async def test_a_file_that_may_only_be_read_is_gone_on_from_in_memory(tmp_path, monkeypatch, is_list):
+async def test_a_file_that_may_only_be_read_is_gone_on_from_in_memory(tmp_path, config, monkeypatch, is_list):
     path = tmp_path / "run.db"
     if is_list:
         path.write_text(json.dumps([HELLO]))
     else:
-        async with mounted({"storage_path": str(path)}) as manager:
+        async with mounted(config) as manager:
             await manager.add_message(HELLO)
     before = path.read_bytes()
     monkeypatch.setattr("summarizing_context.stores.sqlite.store.os.access", lambda *_: False)  # for any user
-    async with mounted({"storage_path": str(path)}) as manager:
+    async with mounted(config) as manager:
         await manager.add_message(MORE)
         assert unstamped(await manager.get_messages()) == [HELLO, MORE]
         assert "in memory only" in manager.statistics().store
@@ -156,36 +163,34 @@ async def test_a_file_that_may_only_be_read_is_gone_on_from_in_memory(tmp_path, 
         ("[5]", MessageError),
     ],
 )
-async def test_a_file_that_is_neither_a_store_nor_a_list_of_messages_is_left_as_it_is(tmp_path, text, error):
-    path = tmp_path / "context.json"
-    path.write_text(text)
-    async with mounted({"storage_path": str(path)}) as manager:
+async def test_a_file_that_is_neither_a_store_nor_a_list_of_messages_is_left_as_it_is(tmp_path, config, text, error):
+    (tmp_path / "run.db").write_text(text)
+    async with mounted(config) as manager:
         with pytest.raises(error):
             await manager.get_messages()
-    assert path.read_text() == text
+    assert (tmp_path / "run.db").read_text() == text
 
 
 @pytest.mark.parametrize(
     "text",
     ["\ufeff\n " + json.dumps([HELLO, MORE], indent=2), json.dumps([HELLO, {**MORE, "cost": float("nan")}]), "[]"],
 )
-async def test_the_list_of_the_hosts_own_documents_is_taken_over_once_and_kept(tmp_path, text):
-    path = tmp_path / "context.json"
-    path.write_text(text, encoding="utf-8")
+async def test_the_list_of_the_hosts_own_documents_is_taken_over_once_and_kept(tmp_path, config, text):
+    (tmp_path / "run.db").write_text(text, encoding="utf-8")
     for turn in range(3):
-        async with mounted({"storage_path": str(path), "session_id": "s"}) as manager:
+        async with mounted({**config, "session_id": "s"}) as manager:
             assert len(await manager.get_messages()) == (0 if text == "[]" else 2) + turn
             await manager.add_message(MORE)
-            assert manager.statistics().store.endswith("context.json.db")
-    assert path.read_text(encoding="utf-8") == text
-    async with mounted({"storage_path": str(path), "session_id": "another"}) as other:
+            assert manager.statistics().store.endswith("run.db.db")
+    assert (tmp_path / "run.db").read_text(encoding="utf-8") == text
+    async with mounted({**config, "session_id": "another"}) as other:
         assert await other.get_messages() == [], "the list belongs to the session that took it over"
 
 
 @pytest.mark.parametrize("how", ["empty", "marked", "without a message"])
-async def test_a_crash_before_the_messages_of_a_list_were_kept_takes_them_over_again(tmp_path, how):
-    path, store = tmp_path / "context.json", tmp_path / "context.json.db"
-    path.write_text(json.dumps([HELLO, MORE]))
+async def test_a_crash_before_the_messages_of_a_list_were_kept_takes_them_over_again(tmp_path, config, how):
+    store = tmp_path / "run.db.db"
+    (tmp_path / "run.db").write_text(json.dumps([HELLO, MORE]))
     if how == "without a message":
         async with mounted({"storage_path": str(store)}) as empty:
             assert await empty.get_messages() == []
@@ -194,7 +199,7 @@ async def test_a_crash_before_the_messages_of_a_list_were_kept_takes_them_over_a
     if how == "marked":
         with closing(sqlite3.connect(store)) as connection:
             connection.execute(f"pragma application_id = {APPLICATION_ID:d}")
-    async with mounted({"storage_path": str(path)}) as manager:
+    async with mounted(config) as manager:
         assert unstamped(await manager.get_messages()) == [HELLO, MORE]
         assert manager.statistics().store == str(store)
 
@@ -222,13 +227,3 @@ async def test_system_rows_between_others_are_covered_with_them_where_the_plan_s
         view = await manager.get_messages_for_request()
         assert view[0] == {"role": "system", "content": "You are kind."}
         assert (view[1]["role"] == "developer") == preserve
-
-
-async def test_a_close_in_another_event_loop_is_refused_and_the_session_can_still_be_closed(tmp_path):
-    config = {"storage_path": str(tmp_path / "context.db")}
-    async with mounted(config) as manager:
-        await manager.add_message(HELLO)
-        with pytest.raises(WrongEventLoopError):
-            await asyncio.to_thread(lambda: asyncio.run(manager.close()))
-    async with mounted(config) as again:
-        assert len(await again.get_messages()) == 1
