@@ -54,20 +54,6 @@ async def test_unknown_items_go_out_as_they_came_and_in_their_places():
         assert len(str(await (await shorten.context()).get_messages())) < 3_000, "no bytes of pictures are in the log"
 
 
-async def test_what_the_server_has_compacted_goes_on_and_tools_that_it_found_stay_found():
-    search = {"type": "tool_search_call", "id": "ts_1", "call_id": None, "execution": "server", "arguments": {}}
-    late = {"type": "tool_search_output", "call_id": None, "execution": "server", "tools": [{"name": "late"}]}
-    async with summarizing_filter(small()) as shorten:
-        await filtered(shorten, [{"role": "user", "content": "Begin."}, *pair("c0")])
-        items: list[Any] = [{"type": "compaction", "encrypted_content": "gAAA"}, {"role": "user", "content": "Go on."}]
-        items += [search, late, {"type": "message", "role": "assistant", "content": "Found."}]
-        for number in range(1, 40):
-            items += pair(f"c{number}", "word " * 80)
-            sent = await filtered(shorten, items)
-            assert (sent[0], late in sent) == (items[0], True)
-        assert (await shorten.context()).statistics().activations >= 1
-
-
 async def in_a_stream(agent: Agent[Any], asked: str, **options: Any) -> None:
     async for _ in Runner.run_streamed(agent, asked, **options).stream_events():
         pass

@@ -105,16 +105,10 @@ def message_of(row: Row) -> BaseMessage:
 
 def row_of(message: BaseMessage) -> Row:
     role = {"human": "user", "ai": "assistant", "tool": "tool"}.get(message.type, message.type)
-    wire = json.dumps([role, message.content, getattr(message, "tool_calls", []), getattr(message, "tool_call_id", "")])
+    asked, answers = getattr(message, "tool_calls", []), getattr(message, "tool_call_id", None)
     blocks: list[Any] = [message.content] if isinstance(message.content, str) else message.content
     texts = [block if isinstance(block, str) else block.get("text", "") for block in blocks]
     thinking = [block["thinking"] for block in blocks if isinstance(block, dict) and block["type"] == "thinking"]
-    calls = [Call(call["id"], call["name"], json.dumps(call["args"])) for call in getattr(message, "tool_calls", [])]
-    return Row(
-        role,
-        "\n".join(text for text in texts if text),
-        tuple(calls),
-        getattr(message, "tool_call_id", None),
-        "\n".join(thinking),
-        wire,
-    )
+    calls = tuple(Call(call["id"], call["name"], json.dumps(call["args"])) for call in asked)
+    wire = json.dumps([role, message.content, asked, answers])
+    return Row(role, "\n".join(filter(None, texts)), calls, answers, "\n".join(thinking), wire)

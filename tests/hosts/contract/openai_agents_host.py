@@ -87,25 +87,17 @@ def items_of(row: Row) -> list[Any]:
 def rows_of(items: Sequence[Any]) -> Iterator[tuple[Row, list[Item]]]:
     """What a model gave between two inputs is one row; each input is one."""
     said: list[Item] = []
-    for item in items:
-        kind = item.get("type", "message")
-        is_output = kind == "function_call_output"
-        if not is_output and item.get("role", "assistant") == "assistant":
-            if said and kind == "reasoning":  # of another response
-                yield _response(said), said
-                said = []
-            said.append(item)
-            continue
-        if said:
+    for item in [*items, {"role": "nobody"}]:
+        is_said = "output" not in item and item.get("role", "assistant") == "assistant"
+        if said and (not is_said or item.get("type") == "reasoning"):  # of another response
             yield _response(said), said
             said = []
-        wire = json.dumps(item)
-        if is_output:
-            yield Row("tool", _text(item["output"]), answers=item["call_id"], wire=wire), [item]
-        else:
-            yield Row(item["role"], _text(item["content"]), wire=wire), [item]
-    if said:
-        yield _response(said), said
+        if is_said:
+            said.append(item)
+        elif "output" in item:
+            yield Row("tool", _text(item["output"]), answers=item["call_id"], wire=json.dumps(item)), [item]
+        elif "content" in item:
+            yield Row(item["role"], _text(item["content"]), wire=json.dumps(item)), [item]
 
 
 def _response(items: Sequence[Item]) -> Row:
