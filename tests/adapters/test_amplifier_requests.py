@@ -20,13 +20,12 @@ HELLO = {"role": "user", "content": "Hello"}
 
 
 async def test_the_prompt_factory_is_called_once_a_request_and_stays_out_of_the_log():
-    calls = []
+    calls, model = [], Model()
 
     async def prompt() -> str:
         calls.append(1)
         return "You are kind."
 
-    model = Model()
     async with session_of(SMALL, model=model) as session:
         context = session.coordinator.get("context")
         await context.add_message({"role": "system", "content": "The prompt of old."})
@@ -34,10 +33,9 @@ async def test_the_prompt_factory_is_called_once_a_request_and_stays_out_of_the_
         for turn in range(12):
             await session.execute(f"Turn {turn}")
         assert len(calls) == len(model.requests) == 36
-        assert {request[0]["content"] for request in model.requests} == {"You are kind."}
-        assert all(row["role"] != "system" for request in model.requests for row in request[1:])
-        logged = [row["content"] for row in await context.get_messages() if row["role"] == "system"]
-        assert logged == ["The prompt of old."]
+        for rows in (*model.requests, await context.get_messages()):
+            assert [row["content"] for row in rows if row["role"] == "system"] == [rows[0]["content"]]
+        assert {rows[0]["content"] for rows in model.requests} == {"You are kind."}
         assert "system_changed" not in context.statistics().activations_by_reason
 
 

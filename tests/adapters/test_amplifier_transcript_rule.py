@@ -73,12 +73,3 @@ async def test_a_row_that_equals_one_left_out_is_not_mistaken_for_it():
         for given in ([human, *dialogue(0, 1)], [*dialogue(0, 1), human], dialogue(0, 1)):
             await manager.set_messages(given)
             assert await manager.get_messages() == before
-
-
-async def test_a_fresh_memory_session_takes_the_transcript_and_then_the_system_row_in_front():
-    kept = dialogue(0, 32)
-    async with mounted(SMALL) as fresh:
-        await fresh.add_message(SYSTEM)
-        await fresh.set_messages(kept)
-        await fresh.set_messages([SYSTEM, *kept])
-        assert await fresh.get_messages() == [SYSTEM, *kept]

@@ -70,10 +70,9 @@ def middleware() -> Iterator[Any]:
     """Makes middlewares that are closed at the end."""
     with ExitStack() as stack:
 
-        def make(summarizer: Any = None, clock: Any = None, **options: Any) -> SummarizingMiddleware:
-            beside = {"summarizer": summarizer} | ({} if clock is None else {"clock": clock})
+        def make(*, beside: Any = None, **options: Any) -> SummarizingMiddleware:
             settings = Settings(**{"max_tokens": 4_000, **SMALL, **options})
-            return stack.enter_context(SummarizingMiddleware(settings, count_tokens=count, **beside))
+            return stack.enter_context(SummarizingMiddleware(settings, count_tokens=count, **(beside or {})))
 
         yield make
 
@@ -136,22 +135,6 @@ def test_system_messages_of_the_history_stay_behind_the_agents_prompt(middleware
     assert messages[0] is state[0]
     assert any(message.content == "The tests are slow." for message in messages)
     assert len(messages) < len(state)
-
-
-def test_shrunk_messages_keep_their_ids_and_the_calls_their_blocks(middleware, keeping, sent):
-    @tool
-    def dump() -> str:
-        """Read everything."""
-        return "everything; " * 3_000
-
-    said = message_of(Row("assistant", "word " * 4_000, (Call("call_1", "dump", "{}"),)))
-    say(agent_of(ScriptedModel(messages=iter([said, AIMessage("Done.")])), middleware(), keeping, tools=[dump]), "Go.")
-    messages, state = sent[-1].messages, sent[-1].state["messages"]
-    assert [message.id for message in messages] == [message.id for message in state]
-    _, reply, result = messages
-    assert (reply.tool_calls, reply.content[-1]) == (state[1].tool_calls, said.content[-1])
-    assert len(str(reply.content)) < 8_000 > len(result.content)
-    assert (result.tool_call_id, len(state[2].content)) == ("call_1", 36_000)
 
 
 def test_bytes_of_an_image_stay_also_where_its_message_is_joined_to_another(middleware, keeping, sent):
@@ -228,7 +211,10 @@ def test_runs_at_the_same_time_on_one_thread_are_each_sent_their_own_history(mid
 
 def test_what_a_summarizing_model_says_is_not_streamed_as_the_agents(middleware):
     helper = ScriptedModel(messages=always("- summarized"))
-    ours, model = middleware(summarizer=helper), ScriptedModel(messages=working(steps=12), disable_streaming=True)
+    ours, model = (
+        middleware(beside={"summarizer": helper}),
+        ScriptedModel(messages=working(steps=12), disable_streaming=True),
+    )
     streamed = agent_of(model, ours).stream({"messages": [HumanMessage("Fix it.")]}, THREAD, stream_mode="messages")
     texts = [str(message.content) for message, _ in streamed]
     ours.wait_idle()
@@ -262,7 +248,7 @@ def test_a_cache_lives_as_long_as_the_request_asks_for(middleware, settings, blo
 
     now = [0.0]
     model = ScriptedModel(messages=always("Done."), model_name="claude-opus-5-5")
-    ours = middleware(clock=lambda: now[0], max_tokens=20_000)
+    ours = middleware(beside={"clock": lambda: now[0]}, max_tokens=20_000)
     agent = agent_of(model, marks, ours)
     for now[0] in (0.0, 1_000.0):
         say(agent, [{"type": "text", "text": "Fix the parser. " * 400, **block}])
