@@ -186,7 +186,7 @@ async def session_of(
         "tool_read": ("tools", tool or Read(), "read"),
     }
     for name, mounting in mounts.items():
-        _register(f"amplifier_module_{name}", *mounting)
+        register(f"amplifier_module_{name}", *mounting)
     plan = {
         "session": {"orchestrator": "loop-small", "context": context},
         "context": {"config": {"token_counter": "estimate", **config}},
@@ -217,7 +217,7 @@ async def mounted(config: Row | None = None, coordinator: Any = None) -> AsyncIt
     await cleanup()
 
 
-def _register(module: str, point: str, what: Any, name: str | None = None) -> None:
+def register(module: str, point: str, what: Any, name: str | None = None) -> None:
     """Let the host find a module under its own naming rule."""
 
     async def mount_it(coordinator: Any, config: Row | None = None) -> None:
