@@ -207,7 +207,7 @@ async def test_a_crash_before_the_messages_of_a_list_were_kept_takes_them_over_a
 @pytest.mark.parametrize("preserve", [True, False])
 async def test_system_rows_between_others_are_covered_with_them_where_the_plan_says_so(preserve):
     """Those in front too, but for the prompt of the request."""
-    beside = {
+    between = {
         20: {"content": "The branch is main. 20"},
         30: {"content": "Never push.", "critical": True},
         119: {"content": "The branch is main. 119"},
@@ -217,8 +217,8 @@ async def test_system_rows_between_others_are_covered_with_them_where_the_plan_s
         await manager.add_message({"role": "developer", "content": "A context file."})
         for number in range(120):
             await manager.add_message({"role": "user", "content": f"{number} " + "plain words " * 12})
-            if number in beside:
-                await manager.add_message({"role": "system", **beside[number]})
+            if number in between:
+                await manager.add_message({"role": "system", **between[number]})
         view = await manager.get_messages_for_request()
         shown = {row["content"] for row in view if row["role"] in ("system", "developer")}
         covered = {"Be kind.", "A context file.", "The branch is main. 20"}

@@ -69,7 +69,7 @@ def test_what_is_wrong_is_told(sent):
     assert problems(sent) != []
 
 
-def test_what_is_over_the_budget_or_was_removed_is_told():
+def test_what_is_over_the_budget_or_was_removed_is_a_problem():
     assert problems(WHOLE, budget=284) == []
     assert "284 tokens do not fit 283" in str(problems(WHOLE, budget=283))
     assert "p0 was removed" in str(problems(WHOLE, removed=("p0", "p9")))

@@ -28,6 +28,8 @@ from tests.laws.builders import count
 from tests.laws.judge import SMALL
 
 THREAD = {"configurable": {"thread_id": "t1"}}
+CACHED = {"cache_read": 700, "cache_creation": 100}
+USAGE = {"input_tokens": 900, "output_tokens": 20, "total_tokens": 920, "input_token_details": CACHED}
 
 
 class ScriptedModel(GenericFakeChatModel):
@@ -56,7 +58,8 @@ def working(turns: int = 100, steps: int = 6) -> Iterator[AIMessage]:
         for step in range(steps):
             paths = [f"src/{name}{turn}_{step}.py" for name in "ab"]
             asked = tuple(Call(f"call_{path}", "read", json.dumps({"path": path})) for path in paths)
-            yield message_of(Row("assistant", "I read on.", asked, thinking="Which one?"))
+            said = message_of(Row("assistant", "I read on.", asked, thinking="Which one?"))
+            yield said.model_copy(update={"usage_metadata": USAGE})
         yield AIMessage(f"Part {turn} is done.")
 
 
@@ -70,9 +73,9 @@ def middleware() -> Iterator[Any]:
     """Makes middlewares that are closed at the end."""
     with ExitStack() as stack:
 
-        def make(*, beside: Any = None, **options: Any) -> SummarizingMiddleware:
+        def make(*, given: Any = None, **options: Any) -> SummarizingMiddleware:
             settings = Settings(**{"max_tokens": 4_000, **SMALL, **options})
-            return stack.enter_context(SummarizingMiddleware(settings, count_tokens=count, **(beside or {})))
+            return stack.enter_context(SummarizingMiddleware(settings, count_tokens=count, **(given or {})))
 
         yield make
 
@@ -212,7 +215,7 @@ def test_runs_at_the_same_time_on_one_thread_are_each_sent_their_own_history(mid
 def test_what_a_summarizing_model_says_is_not_streamed_as_the_agents(middleware):
     helper = ScriptedModel(messages=always("- summarized"))
     ours, model = (
-        middleware(beside={"summarizer": helper}),
+        middleware(given={"summarizer": helper}),
         ScriptedModel(messages=working(steps=12), disable_streaming=True),
     )
     streamed = agent_of(model, ours).stream({"messages": [HumanMessage("Fix it.")]}, THREAD, stream_mode="messages")
@@ -223,7 +226,7 @@ def test_what_a_summarizing_model_says_is_not_streamed_as_the_agents(middleware)
     assert "- summarized" not in texts
 
 
-def test_the_window_of_the_models_profile_is_the_budget():
+def test_the_window_of_the_models_profile_is_the_budget_and_usage_is_taken_in():
     model = ScriptedModel(messages=working(), profile={"max_input_tokens": 3_500, "max_output_tokens": 500})
     with SummarizingMiddleware(Settings(**SMALL), count_tokens=count) as ours:
         agent = agent_of(model, ours)
@@ -231,6 +234,8 @@ def test_the_window_of_the_models_profile_is_the_budget():
             say(agent, f"Fix part {turn}.")
         (figures,) = ours.statistics().values()
         assert figures.activations
+    used = figures.cache
+    assert (used.reported, used.read_tokens, used.written_tokens, used.output_tokens) == (12, 8_400, 1_200, 240)
     assert max(sum(cost(row_of(message)) for message in request) for request in model.requests) <= 3_000
 
 
@@ -248,7 +253,7 @@ def test_a_cache_lives_as_long_as_the_request_asks_for(middleware, settings, blo
 
     now = [0.0]
     model = ScriptedModel(messages=always("Done."), model_name="claude-opus-5-5")
-    ours = middleware(beside={"clock": lambda: now[0]}, max_tokens=20_000)
+    ours = middleware(given={"clock": lambda: now[0]}, max_tokens=20_000)
     agent = agent_of(model, marks, ours)
     for now[0] in (0.0, 1_000.0):
         say(agent, [{"type": "text", "text": "Fix the parser. " * 400, **block}])

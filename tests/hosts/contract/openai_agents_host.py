@@ -87,7 +87,7 @@ def items_of(row: Row) -> list[Any]:
 def rows_of(items: Sequence[Any]) -> Iterator[tuple[Row, list[Item]]]:
     """What a model gave between two inputs is one row; each input is one."""
     said: list[Item] = []
-    for item in [*items, {"role": "nobody"}]:
+    for item in [*items, {"role": "end"}]:
         is_said = "output" not in item and item.get("role", "assistant") == "assistant"
         if said and (not is_said or item.get("type") == "reasoning"):  # of another response
             yield _response(said), said
