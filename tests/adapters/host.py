@@ -10,12 +10,12 @@ from types import ModuleType
 from typing import Any, ClassVar
 
 from amplifier_core import AmplifierSession, ChatRequest, ChatResponse, Message, ProviderInfo, TextBlock, ToolResult
-from amplifier_core.message_models import ThinkingBlock, ToolCall, ToolCallBlock, Usage
+from amplifier_core.message_models import ToolCall, ToolCallBlock, Usage
 from amplifier_core.testing import MockCoordinator
 
 from summarizing_context import message_text_parts, mount
 from summarizing_context.messages.tokens import estimate_text
-from tests.adapters.validity import provider_refusals
+from tests.adapters.validity import refusals
 
 Row = dict[str, Any]
 ACT = "tool:post"  # the event for which hooks inject
@@ -41,20 +41,18 @@ class Loop:
             request = ChatRequest(messages=[Message(**row) for row in rows])
             rows.append({"role": "user", "content": "a loop appends what it likes"})
             response = await provider.complete(request)
-            content = [block.model_dump() for block in response.content]
-            if not response.tool_calls:
-                text = "".join(block["text"] for block in content if block["type"] == "text")
-                await context.add_message({"role": "assistant", "content": text, "metadata": response.metadata})
+            said: Row = {"role": "assistant", "metadata": response.metadata}
+            if not (calls := response.tool_calls):
+                text = "".join(block.text for block in response.content if block.type == "text")
+                await context.add_message({**said, "content": text})
                 return text
-            calls = response.tool_calls
             listed = [{"id": call.id, "tool": call.name, "arguments": call.arguments} for call in calls]
-            await context.add_message(
-                {"role": "assistant", "content": content, "tool_calls": listed, "metadata": response.metadata}
-            )
+            content = [block.model_dump() for block in response.content]
+            await context.add_message({**said, "content": content, "tool_calls": listed})
             if prompt in self.cancel_in:
                 for call in calls:  # as the host's loops do: results made up, and a last word
-                    said = '{"error": "Tool execution was cancelled by user"}'
-                    await context.add_message({"role": "tool", "tool_call_id": call.id, "content": said})
+                    error = '{"error": "Tool execution was cancelled by user"}'
+                    await context.add_message({"role": "tool", "tool_call_id": call.id, "content": error})
                 await context.add_message({"role": "assistant", "content": "Cancelled."})
                 return "Cancelled."
             results = await asyncio.gather(*(tools[call.name].execute(call.arguments) for call in calls))
@@ -64,9 +62,6 @@ class Loop:
             for call in calls:
                 told = await hooks.emit(ACT, {"tool_name": call.name})
                 await coordinator.process_hook_result(told, ACT, "reminder")
-
-
-Summarize = Callable[[Any], Awaitable[ChatResponse]]
 
 
 class Model:
@@ -80,27 +75,24 @@ class Model:
     def __init__(
         self,
         window: int = 6_000,
-        output: int = 500,
         *,
-        summarize: Summarize | None = None,
+        summarize: Callable[[Any], Awaitable[ChatResponse]] | None = None,
         factor: float = 1.0,
-        thinks: bool = False,
     ) -> None:
-        self.window, self.output = window, output
-        self.summarize, self.factor, self.thinks = summarize, factor, thinks
-        self.hooks: Any = None
+        self.window, self.summarize, self.factor = window, summarize, factor
+        self.hooks: Any = None  # of the session
         self.requests: list[list[Row]] = []
-        self.summaries: list[tuple[Any, Row]] = []  # request and options
-        self.calls = self.step = self.sent = self.largest = 0
+        self.summaries: list[Row] = []  # the options of each
+        self.calls = self.sent = self.largest = 0
 
     def get_info(self) -> ProviderInfo:
-        limits = {"context_window": self.window, "max_output_tokens": self.output}
+        limits = {"context_window": self.window, "max_output_tokens": 500}
         return ProviderInfo(id="strict", display_name="Strict", defaults=limits)
 
     async def complete(self, request: Any, **options: Any) -> ChatResponse:
-        await self._emit("llm:request", {"provider": "strict", "message_count": len(request.messages)})
-        if self.summarize is not None and is_summary(request):
-            self.summaries.append((request, options))
+        await self.hooks.emit("llm:request", {"provider": "strict", "message_count": len(request.messages)})
+        if self.summarize is not None and "<session_record>" in str(request.messages[-1].content):
+            self.summaries.append(options)
             self.sent = cost([message.model_dump() for message in request.messages])
             response = await self.summarize(request)
         else:
@@ -108,53 +100,29 @@ class Model:
         tokens = int(self.factor * self.sent)
         response.usage = Usage(input_tokens=tokens, output_tokens=20, total_tokens=tokens + 20)
         usage = {"input_tokens": tokens, "output_tokens": 20, "cache_read_tokens": tokens // 2}
-        await self._emit("llm:response", {"provider": "strict", "status": "ok", "usage": usage})
+        await self.hooks.emit("llm:response", {"provider": "strict", "status": "ok", "usage": usage})
         return response
 
     def _answer(self, request: Any) -> ChatResponse:
         read = [_row_of(message.model_dump_json()) for message in request.messages]
         rows = [row for row, _ in read]
         self.requests.append(rows)
-        problems = list(provider_refusals(rows))  # the loop has made them messages already
         self.sent = sum(tokens for _, tokens in read)
         self.largest = max(self.largest, self.sent)
-        if self.sent > self.window - self.output:
-            problems.append(f"{self.sent} tokens do not fit {self.window - self.output}")
-        assert problems == [], problems
-        self.step = (self.step + 1) % 3
-        if self.step == 0:
-            return ChatResponse(content=[TextBlock(text=f"Answer {len(self.requests)}.")])
-        calls = [self._call() for _ in range(3 - self.step)]
+        assert refusals(rows) == []
+        assert self.sent <= self.window - 500
+        number = len(self.requests)
+        if number % 3 == 0:
+            return ChatResponse(content=[TextBlock(text=f"Answer {number}.")])
+        calls = [self._call() for _ in range(3 - number % 3)]
         blocks: list[Any] = [ToolCallBlock(id=call.id, name=call.name, input=call.arguments) for call in calls]
-        if self.thinks:
-            blocks.insert(0, ThinkingBlock(thinking="Which file?", signature=f"sig{self.calls}"))
-        said = TextBlock(text="Let me look.")
-        metadata = {"model": "strict-1", "openai:response_id": f"resp_{len(self.requests)}"}
-        return ChatResponse(content=[*blocks[:-1], said, blocks[-1]], tool_calls=calls, metadata=metadata)
+        blocks.insert(-1, TextBlock(text="Let me look."))
+        metadata = {"model": "strict-1", "openai:response_id": f"resp_{number}"}
+        return ChatResponse(content=blocks, tool_calls=calls, metadata=metadata)
 
     def _call(self) -> ToolCall:
         self.calls += 1
         return ToolCall(id=f"call_{self.calls}", name="read", arguments={"path": f"src/file_{self.calls}.py"})
-
-    async def _emit(self, event: str, data: Row) -> None:
-        if self.hooks is not None:
-            await self.hooks.emit(event, data)
-
-
-class Obedient(Model):
-    """A provider whose model calls the tool that a message names, as `name {arguments}`, and repeats its answer."""
-
-    def _answer(self, request: Any) -> ChatResponse:
-        last = request.messages[-1].model_dump()
-        name, _, given = str(last["content"]).partition(" ")
-        if last["role"] == "tool" and last["tool_call_id"].startswith("told"):
-            return ChatResponse(content=[TextBlock(text=str(last["content"]))])
-        if last["role"] != "user" or not name.startswith(("memory_", "context_")):
-            return super()._answer(request)
-        self.calls += 1
-        call = ToolCall(id=f"told{self.calls}", name=name, arguments=json.loads(given))
-        block = ToolCallBlock(id=call.id, name=name, input=call.arguments)
-        return ChatResponse(content=[block], tool_calls=[call])
 
 
 class Read:
@@ -167,12 +135,6 @@ class Read:
     async def execute(self, input: Row) -> ToolResult:
         lines = [f"line {n} of {input['path']}: value_{n} = compute({n}) + offset" for n in range(20)]
         return ToolResult(success=True, output="\n".join(lines))
-
-
-def is_summary(request: Any) -> bool:
-    """Whether our summarizer asks."""
-    content = request.messages[-1].content
-    return isinstance(content, str) and "<session_record>" in content
 
 
 def cost(rows: list[Row]) -> int:
@@ -208,7 +170,7 @@ def unstamped(rows: list[Row]) -> list[Row]:
 async def session_of(
     config: Row,
     *,
-    model: Model | None = None,
+    model: Any = None,
     session_id: str = "amplifier-test",
     hooks: dict[str, Any] | None = None,
     loop: Loop | None = None,
@@ -218,12 +180,13 @@ async def session_of(
 ) -> AsyncIterator[Any]:
     """A real session with our context mounted by its entry point, or as `context` says; cleaned up at the end."""
     provider = model or Model()
-    mounts = {
-        "loop_small": lambda coordinator: coordinator.mount("orchestrator", loop or Loop()),
-        "provider_strict": lambda coordinator: coordinator.mount("providers", provider, name="strict"),
-        "tool_read": lambda coordinator: coordinator.mount("tools", tool or Read(), name="read"),
+    mounts: dict[str, tuple[Any, ...]] = {
+        "loop_small": ("orchestrator", loop or Loop()),
+        "provider_strict": ("providers", provider, "strict"),
+        "tool_read": ("tools", tool or Read(), "read"),
     }
-    names = [_register(name, mounting) for name, mounting in mounts.items()]
+    for name, mounting in mounts.items():
+        register(f"amplifier_module_{name}", *mounting)
     plan = {
         "session": {"orchestrator": "loop-small", "context": context},
         "context": {"config": {"token_counter": "estimate", **config}},
@@ -241,8 +204,8 @@ async def session_of(
         yield session
     finally:
         await session.cleanup()
-        for name in names:
-            sys.modules.pop(name, None)
+        for name in mounts:
+            sys.modules.pop(f"amplifier_module_{name}", None)
 
 
 @asynccontextmanager
@@ -254,13 +217,11 @@ async def mounted(config: Row | None = None, coordinator: Any = None) -> AsyncIt
     await cleanup()
 
 
-def _register(name: str, mounting: Callable[[Any], Any]) -> str:
+def register(module: str, point: str, what: Any, name: str | None = None) -> None:
     """Let the host find a module under its own naming rule."""
 
     async def mount_it(coordinator: Any, config: Row | None = None) -> None:
-        await mounting(coordinator)
+        await coordinator.mount(point, what, name=name)
 
-    module = ModuleType(f"amplifier_module_{name}")
-    module.mount = mount_it
-    sys.modules[module.__name__] = module
-    return module.__name__
+    sys.modules[module] = ModuleType(module)
+    sys.modules[module].mount = mount_it

@@ -1,36 +1,12 @@
-"""The doors by which a host finds the module in a checkout; that of an installed wheel is in `tests/docs`."""
+"""A mount plan of the documents in a checkout; the doors of an installed wheel are in `tests/docs`."""
 
 import re
-import sys
 
 import pytest
 import yaml
-from amplifier_core.validation import ContextValidator
 
-from summarizing_context.adapters.amplifier import SummarizingContextManager
-from tests.adapters.doors import FolderSource
 from tests.adapters.host import session_of
-from tests.docs.checkout import PACKAGE, ROOT
-
-
-async def test_a_folder_source(monkeypatch):
-    monkeypatch.setattr(sys, "path", list(sys.path))  # the host's loader puts the folder there
-    plan = {"module": "context-summarizing", "source": str(PACKAGE), "config": {"max_tokens": 5_000}}
-    async with session_of({}, context=plan, resolver=FolderSource(PACKAGE)) as session:
-        context = session.coordinator.get("context")
-        assert isinstance(context, SummarizingContextManager)
-        await context.should_compact()
-        window = (await context.opened()).budget().max_tokens
-        assert window == 4_500, "on_session_ready has run: the provider tells its window"
-        assert await session.execute("Read.") == "Answer 3."
-
-
-@pytest.mark.parametrize("name", ["summarizing_context", str(PACKAGE)])
-async def test_the_hosts_validator_passes(name):
-    result = await ContextValidator().validate(name)
-    assert result.passed, [check.message for check in result.errors]
-    assert len(result.checks) == 9
-    assert all(check.passed for check in result.checks)
+from tests.docs.checkout import ROOT
 
 
 @pytest.mark.parametrize("language", ["json", "yaml"])

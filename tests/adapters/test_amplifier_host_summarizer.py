@@ -25,25 +25,28 @@ from summarizing_context.adapters.amplifier.plan import choose_provider
 from summarizing_context.summarizers.host import HostSummarizer, in_summary
 from tests.adapters.host import SMALL, Model, session_of, until
 from tests.behaviour.contexts import fill
-from tests.laws.builders import assistant, user
+from tests.laws.builders import user
 
 CALL = ToolCall(id="1", name="n", arguments={})
 JOB = SummaryJob("segment", "Summarize.", "### user\nHello </session_record> there", 100, 0, 0, 4, 50, "ab" * 32)
 
 
+def said(text: str, **more: Any) -> ChatResponse:
+    return ChatResponse(content=[TextBlock(text=text)], **more)
+
+
 class Provider:
-    """Answers as it is told to, and remembers what it was asked."""
+    """Gives its answer, and remembers what it was asked."""
 
     name = "first"
 
-    def __init__(self, answer: Any = None, **answered: Any) -> None:
-        self.answer = answer or ChatResponse(content=[TextBlock(text="A summary.")], **answered)
+    def __init__(self, answer: Any = None) -> None:
+        self.answer = answer or said("A summary.")
         self.asked: list[tuple[Any, dict[str, Any]]] = []
-        self.marked = False
 
     async def complete(self, request: Any, **options: Any) -> Any:
         self.asked.append((request, options))
-        self.marked = in_summary.get()
+        assert in_summary.get()
         if isinstance(self.answer, BaseException):
             raise self.answer
         return self.answer
@@ -51,7 +54,7 @@ class Provider:
 
 async def test_the_request_is_plain_and_names_the_model_both_ways():
     usage = Usage(input_tokens=30, output_tokens=7, total_tokens=37, cache_write_tokens=12)
-    provider = Provider(usage=usage)
+    provider = Provider(said("A summary.", usage=usage))
     reply = await HostSummarizer(lambda: provider, model="small-1").summarize(JOB)
     ((request, options),) = provider.asked
     assert (reply.text, reply.input_tokens, reply.output_tokens) == ("A summary.", 42, 7)
@@ -60,14 +63,15 @@ async def test_the_request_is_plain_and_names_the_model_both_ways():
     assert (request.model, options) == ("small-1", {"extended_thinking": False, "model": "small-1"})
     assert (request.stream, request.tools, request.metadata) == (False, None, {"stream": False})
     assert request.max_output_tokens >= 200
-    assert provider.marked
     assert not in_summary.get()
 
+
+async def test_a_provider_that_takes_no_options_is_given_none():
     class Strict:
         async def complete(self, request: Any) -> Any:
-            return ChatResponse(content=[TextBlock(text="Short.")])
+            return said("Short.")
 
-    assert (await HostSummarizer(Strict, model="m").summarize(JOB)).text == "Short.", "it takes no options"
+    assert (await HostSummarizer(Strict, model="m").summarize(JOB)).text == "Short."
 
 
 @pytest.mark.parametrize(
@@ -77,80 +81,62 @@ async def test_the_request_is_plain_and_names_the_model_both_ways():
         (LLMTimeoutError("secret text"), SummarizerTimeout, "in time"),
         (ValueError("secret text"), SummarizerError, "failed"),
         (ChatResponse(content=[]), SummarizerRefused, "empty"),
-        (ChatResponse(content=[TextBlock(text="x")], finish_reason="refusal"), SummarizerRefused, "declined"),
+        (said("x", finish_reason="refusal"), SummarizerRefused, "declined"),
         (ChatResponse(content=[], tool_calls=[CALL]), SummarizerRefused, "neither text"),
         (SimpleNamespace(content=5), SummarizerError, "protocol"),
+        (asyncio.CancelledError(), SummarizerError, "cancelled"),  # which the host has not
+        (AbortError("secret text"), SummarizerError, "cancelled"),
     ],
 )
 async def test_what_goes_wrong_is_told_in_our_words(answer, error, words):
     with pytest.raises(error, match=words) as caught:
         await HostSummarizer(lambda: Provider(answer)).summarize(JOB)
+    assert (type(caught.value), caught.value.__cause__) == (error, None)
     assert "secret" not in str(caught.value)
-    assert caught.value.__cause__ is None
 
 
 @pytest.mark.parametrize(
-    "answered", [{"finish_reason": "length"}, {"usage": Usage(input_tokens=1, output_tokens=5_000, total_tokens=5_001)}]
+    "cut", [{"finish_reason": "length"}, {"usage": Usage(input_tokens=1, output_tokens=5_000, total_tokens=5_001)}]
 )
-async def test_an_answer_that_was_cut_off_says_so(answered):
-    assert (await HostSummarizer(lambda: Provider(**answered)).summarize(JOB)).truncated
+async def test_an_answer_that_was_cut_off_says_so(cut):
+    assert (await HostSummarizer(lambda: Provider(said("A summary.", **cut))).summarize(JOB)).truncated
 
 
-async def test_the_hosts_cancellation_ends_a_call_and_holds_back_the_next():
-    ended = []
+async def hang(request: Any, **options: Any) -> Any:
+    await asyncio.Event().wait()
 
-    class Slow(Provider):
-        async def complete(self, request: Any, **options: Any) -> Any:
-            try:
-                await asyncio.Event().wait()
-            finally:
-                ended.append(True)
 
-    cancelled = False
-    summarizer = HostSummarizer(Slow, is_cancelled=lambda: cancelled)
+@pytest.mark.parametrize(("by_host", "error"), [(True, SummarizerNotReady), (False, asyncio.CancelledError)])
+async def test_a_cancelled_call_ends(by_host, error):
+    tasks = asyncio.all_tasks()
+    summarizer = HostSummarizer(lambda: SimpleNamespace(complete=hang))
     asking = asyncio.create_task(summarizer.summarize(JOB))
     await anyio.wait_all_tasks_blocked()
-    await summarizer.cancel()
-    with pytest.raises(SummarizerNotReady, match="the host has cancelled"):
+    if by_host:
+        await summarizer.cancel()
+    else:
+        asking.cancel()
+    with pytest.raises(error):
         await asking
-    assert ended == [True]
-    cancelled = True
+    assert asyncio.all_tasks() == tasks
+
+
+async def test_while_the_host_cancels_no_call_is_made_nor_counted_against_a_cap():
+    cancelled, provider = True, Provider()
+    summarizer = HostSummarizer(lambda: provider, is_cancelled=lambda: cancelled)
     with pytest.raises(SummarizerNotReady, match="the host has cancelled"):
         await summarizer.summarize(JOB)
-    asking = asyncio.create_task(HostSummarizer(Slow).summarize(JOB))
-    await anyio.wait_all_tasks_blocked()
-    asking.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await asking
-    assert ended == [True, True]
-
-
-async def test_while_the_host_cancels_no_call_is_counted_against_a_cap():
-    cancelled, log = True, [row for n in range(20) for row in (user(f"ask {n} " * 30), assistant("done"))]
-    provider = Provider()
     settings = Settings(max_tokens=3_000, max_calls_per_hour=5, **SMALL)
-    async with open_context(
-        settings, summarizer=HostSummarizer(lambda: provider, is_cancelled=lambda: cancelled)
-    ) as context:
-        await fill(context, log, every=1)
+    async with open_context(settings, summarizer=summarizer) as context:
+        await fill(context, [user(f"ask {at} " * 30) for at in range(40)], every=1)
         await anyio.sleep(1.5)  # it is asked again each second
         assert (context.statistics().model_calls, provider.asked) == (0, [])
         cancelled = False
         await until(lambda: context.statistics().model_calls > 0)
 
 
-@pytest.mark.parametrize("error", [asyncio.CancelledError(), AbortError("aborted")])
-async def test_a_call_that_ends_while_the_host_cancels_nothing_is_a_failure(error):
-    with pytest.raises(SummarizerError) as caught:
-        await HostSummarizer(lambda: Provider(error)).summarize(JOB)
-    assert type(caught.value) is SummarizerError
-
-
 @pytest.mark.parametrize("immediate", [True, False])
 async def test_the_hosts_cancellation_with_summaries_in_flight_is_no_failure_of_its_provider(immediate):
-    async def hang(request: Any) -> Any:
-        await asyncio.Event().wait()
-
     model = Model(12_000, summarize=hang)
     async with session_of({**SMALL, "summarizer": "host"}, model=model) as session:
         for turn in range(12):
@@ -168,8 +154,7 @@ async def test_the_hosts_cancellation_with_summaries_in_flight_is_no_failure_of_
 
 def test_the_provider_of_lowest_priority_is_chosen():
     low, high, plain = SimpleNamespace(priority=5), SimpleNamespace(config={"priority": 1}), object()
-    mounted = {"plain": plain, "low": low, "high": high}
-    assert choose_provider(mounted) is high
+    assert choose_provider({"plain": plain, "low": low, "high": high}) is high
     assert choose_provider({}) is choose_provider(None) is None
 
 
@@ -183,7 +168,7 @@ async def test_a_real_session_is_summarized_by_its_own_provider_and_usage_is_not
     taught: list[dict[str, Any]] = []
 
     async def summarize(request: Any) -> ChatResponse:
-        return ChatResponse(content=[TextBlock(text="- Intent: files are read, one after the other.")])
+        return said("- Intent: files are read, one after the other.")
 
     async def note(event: str, data: dict[str, Any]) -> None:
         taught.append(data)
@@ -198,7 +183,7 @@ async def test_a_real_session_is_summarized_by_its_own_provider_and_usage_is_not
         figures = context.statistics()
         await session.coordinator.cancellation.trigger_callbacks()
     assert len(model.summaries) == figures.model_calls > 5
-    assert all(options["model"] == "small-1" for _, options in model.summaries)
+    assert all(options["model"] == "small-1" for options in model.summaries)
     assert figures.model_input_tokens > 1_000
     assert len(taught) == len(model.requests) - 1, "each request but the first, which is too small, and no summary"
     assert abs(taught[-1]["ratio"] - 1.5) < 0.05

@@ -13,20 +13,25 @@ from hypothesis import strategies as st
 from summarizing_context import MessageError
 from tests.adapters.host import Row, mounted
 from tests.adapters.validity import refusals
+from tests.laws.builders import assistant, system, user
 
-ASK: Row = {"role": "user", "content": "Go."}
+ASK = user("Go.")
 IMAGE: Row = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "QUJD"}}
 THOUGHT: Row = {"type": "thinking", "thinking": "hm"}
+STATE = {**THOUGHT, "content": ["encrypted", "id"]}
 NO_TEXT, NOT_YET = "[no text]", "[no result of this call yet]"
 
 
-def call(id: Any, **more: Any) -> Row:
-    block = {"type": "tool_call", "id": id, "name": "read", "input": {"path": "a"}, **more}
-    return {"role": "assistant", "content": [block]}
+def texts(*said: str) -> list[Row]:
+    return [{"type": "text", "text": text} for text in said]
 
 
-def result(id: Any, text: str = "done") -> Row:
-    return {"role": "tool", "tool_call_id": id, "content": text}
+def use(*ids: Any) -> list[Row]:
+    return [{"type": "tool_call", "id": id, "name": "read", "input": {"path": "a"}} for id in ids]
+
+
+def result(id: Any, said: Any = "done", **more: Any) -> Row:
+    return {"role": "tool", "tool_call_id": id, "content": said, **more}
 
 
 async def sent(*rows: Row) -> list[Row]:
@@ -39,126 +44,106 @@ async def sent(*rows: Row) -> list[Row]:
     return found
 
 
-async def test_rows_of_the_hosts_own_shapes_go_out_as_they_are():
-    loop = {**call("c1", visibility=None), "tool_calls": [{"id": "c1", "tool": "read", "arguments": {"path": "a"}}]}
-    thought = {"role": "assistant", "content": [{**THOUGHT, "signature": None, "content": ["a", "b"]}, *texts("Yes.")]}
-    done = {**result("c1"), "name": "read", "metadata": None}
-    rows = [{"role": "system", "content": "Be kind."}, ASK, loop, done, thought, {"role": "user", "content": [IMAGE]}]
-    assert await sent(*rows) == rows
-
-
-async def test_tools_of_the_server_that_only_the_exact_copy_has_are_counted_and_come_back_as_given():
-    asked = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "words " * 300}}
-    found = {"type": "web_search_tool_result", "tool_use_id": "s1", "content": [{"url": "a", "title": "b " * 300}]}
-    use = {"type": "tool_use", "id": "c1", "name": "read", "input": {"path": "a"}}
-    copy = {"anthropic": {"wire_content": [*texts("I look."), asked, found, use], "model": "m"}, "timestamp": "t"}
-    said = {"role": "assistant", "content": [*texts("I look."), *call("c1")["content"]], "metadata": copy}
-    rows = [ASK, said, result("c1")]
-    async with mounted({"token_counter": "estimate"}) as manager:
-        await manager.add_message(said)
-        await manager.set_messages(rows)
-        assert await manager.get_messages() == rows == await manager.get_messages_for_request()
-        assert manager.statistics().history_tokens > 600
-        small = await manager.get_messages_for_request(token_budget=500)
-        assert refusals(small) == []
-        assert "wire_content" not in str(small) or str([asked, found])[1:-1] in str(small), "both or neither"
-
-
-def texts(*said: str) -> list[Row]:
-    return [{"type": "text", "text": text} for text in said]
+OWN = [{"id": "c1", "tool": "read", "arguments": {"path": "a"}}]
 
 
 @pytest.mark.parametrize(
-    ("block", "expected"),
+    "rows",
     [
-        ({"type": "image_url", "image_url": {"url": "data:image/png;base64,QUJD"}}, IMAGE),
-        ({"type": "input_image", "image_url": "u://x"}, {"type": "image", "source": {"type": "url", "url": "u://x"}}),
-        ({"type": "input_text", "text": "t"}, {"type": "text", "text": "t"}),
-        ({"type": "text", "text": "t", "visibility": "all"}, {"type": "text", "text": "t"}),
-        ({"type": "mystery", "word": "kept"}, {"type": "text", "text": '{"type":"mystery","word":"kept"}'}),
-        ({"type": "redacted_thinking"}, {"type": "text", "text": "[redacted_thinking]"}),
+        [system("Be kind."), ASK, user([IMAGE])],
+        [ASK, {**assistant(use("c1")), "tool_calls": OWN}, result("c1", name="read", metadata=None)],
+        [ASK, assistant([{**THOUGHT, "signature": None, "content": ["a", "b"]}, *texts("Yes.")]), ASK],
     ],
 )
-async def test_blocks_of_other_kinds_are_translated(block, expected):
-    assert (await sent({"role": "user", "content": [block]}))[0]["content"] == [expected]
+async def test_rows_of_the_hosts_own_shapes_go_out_as_they_are(rows):
+    assert await sent(*rows) == rows
 
 
-async def test_an_id_that_was_used_before_gets_a_name_of_its_own():
-    one, two = [call("c1"), result("c1", "one")], [call("c1"), result("c1", "two")]
-    rows = await sent(ASK, *one, *two, call("a.b:c"), result("a.b:c"))
-    assert [row["tool_call_id"] for row in rows if row["role"] == "tool"] == ["c1", "c1_2", "a_b_c"]
-    assert [row["content"] for row in rows if row["role"] == "tool"] == ["one", "two", "done"]
-    twice = {"role": "assistant", "content": [*call("x")["content"], *call("x")["content"]]}
-    rows = await sent(ASK, twice, result("x", "one"), result("x", "two"))
-    assert [row["tool_call_id"] for row in rows[2:]] == ["x", "x_2"]
+FUNCTION = {"name": "read", "arguments": '{"path": "a"}'}
+LISTED = [{"id": "c1", "type": "function", "function": FUNCTION}]
+INSIDE = {"type": "tool_result", "tool_use_id": "c1", "content": texts("x"), "is_error": True}
+UNSIGNED = [{**THOUGHT, **more} for more in ({}, {"signature": None}, {"signature": "", "content": []})]
+OTHER_SHAPES: dict[str, tuple[list[Row], list[Any]]] = {
+    "an id again": (
+        [assistant(use("c1")), result("c1")] * 2,
+        [use("c1"), ("c1", "done"), use("c1_2"), ("c1_2", "done")],
+    ),
+    "an id twice": ([assistant(use("x", "x")), *[result("x")] * 2], [use("x", "x_2"), ("x", "done"), ("x_2", "done")]),
+    "an odd id": ([assistant(use("a.b:c")), result("a.b:c")], [use("a_b_c"), ("a_b_c", "done")]),
+    "unsigned thinking": ([assistant([*UNSIGNED, STATE, *texts("Well.")]), ASK], [[STATE, *texts("Well.")], "Go."]),
+    "unsigned thinking alone": ([assistant([THOUGHT]), ASK], [NO_TEXT, "Go."]),
+    "unsigned thinking of a call": ([assistant([THOUGHT, *use("c1")]), result("c1")], [use("c1"), ("c1", "done")]),
+    "results inside a user's row": (
+        [assistant(use("c1")), user([INSIDE, *texts("And?")])],
+        [use("c1"), ("c1", texts("x"), True), texts("And?")],
+    ),
+    "listed calls": (
+        [{**assistant("See."), "tool_calls": LISTED}, result("c1")],
+        [[*texts("See."), *use("c1")], ("c1", "done")],
+    ),
+    "the host's listed calls": ([{**assistant(""), "tool_calls": OWN}, result("c1")], [use("c1"), ("c1", "done")]),
+    "no list of calls": ([{**ASK, "tool_calls": 5}], ["Go."]),
+    "half a character": ([user("a\ud83d")], ["a\ufffd"]),
+    "an image's address": (
+        [user([{"type": "input_image", "image_url": "u://x"}])],
+        [[{"type": "image", "source": {"type": "url", "url": "u://x"}}]],
+    ),
+    "an image": ([user([{"type": "image_url", "image_url": {"url": "data:image/png;base64,QUJD"}}])], [[IMAGE]]),
+    "input text": ([user([{"type": "input_text", "text": "t"}])], [texts("t")]),
+    "other fields": ([user([{"type": "text", "text": "t", "visibility": "all"}])], [texts("t")]),
+    "another block": ([user([{"type": "mystery", "word": "kept"}])], [texts('{"type":"mystery","word":"kept"}')]),
+    "hidden thinking": ([user([{"type": "redacted_thinking"}])], [texts("[redacted_thinking]")]),
+}
 
 
-@pytest.mark.parametrize("unsigned", [{}, {"signature": None}, {"signature": "", "content": []}])
-async def test_thinking_that_nobody_takes_back_is_left_out(unsigned):
-    thought = {**THOUGHT, **unsigned}
-    state = {**THOUGHT, "content": ["encrypted", "id"]}
-    rows = await sent(ASK, {"role": "assistant", "content": [thought, state, *texts("Well.")]}, ASK)
-    assert rows[1]["content"] == [state, *texts("Well.")]
-    assert (await sent(ASK, {"role": "assistant", "content": [thought]}, ASK))[1]["content"] == NO_TEXT
-    called = {"role": "assistant", "content": [thought, *call("c1")["content"]]}
-    assert (await sent(ASK, called, result("c1")))[1]["content"] == call("c1")["content"]
+@pytest.mark.parametrize(("rows", "expected"), OTHER_SHAPES.values(), ids=OTHER_SHAPES)
+async def test_rows_of_other_shapes_go_out_as_the_host_has_them(rows, expected):
+    asked, *found = await sent(ASK, *rows)
+    fields = ("tool_call_id", "content", "is_error")
+    said = [tuple(row[name] for name in fields if name in row) for row in found]
+    assert (asked, [one[0] if len(one) == 1 else one for one in said]) == (ASK, expected)
 
 
-async def test_halves_of_characters_are_replaced_where_they_stand():
-    half = "\ud83d"
-    rows = await sent(
-        {"role": "system", "content": half}, {"role": "user", "content": f"a{half}"}, call(half), result(half)
-    )
-    assert [row["content"] for row in rows[:2]] == ["\ufffd", "a\ufffd"]
-    assert rows[3] == result(rows[2]["content"][0]["id"])
+@pytest.mark.parametrize("content", ["", "  \n", None, [], texts(" ")])
+async def test_no_text_is_empty(content):
+    for role in ("user", "assistant"):
+        assert (await sent(ASK, {"role": role, "content": content}, ASK))[1]["content"] == NO_TEXT
+    assert await sent(system(content), ASK) == [ASK]
 
 
-async def test_results_inside_a_users_row_become_rows_behind_their_calls():
-    block = {"type": "tool_result", "tool_use_id": "c1", "content": texts("x"), "is_error": True}
-    rows = await sent(ASK, call("c1"), {"role": "user", "content": [block, *texts("And?")]})
-    assert rows[2] == {**result("c1"), "content": texts("x"), "is_error": True}
-    assert rows[3] == {"role": "user", "content": texts("And?")}
+async def test_the_first_row_is_a_users_and_an_answers_image_is_named():
+    rows = await sent(system("\ud83d"), assistant([IMAGE]), ASK)
+    said = ["\ufffd", "[the conversation begins with the assistant]", texts("[image]"), "Go."]
+    assert [row["content"] for row in rows] == said
 
 
-async def test_calls_that_are_only_listed_become_blocks_and_those_of_a_users_row_text():
-    function = {"name": "read", "arguments": '{"path": "a"}'}
-    listed, python = (
-        [{"id": "c1", "type": "function", "function": function}],
-        {**function, "arguments": '{"path": "a.py"}'},
-    )
-    chat = {"role": "assistant", "content": "See.", "tool_calls": listed}
-    own = [{"id": "c2", "tool": "read", "arguments": {"path": "a"}}]
-    rows = await sent(ASK, chat, result("c1"), {"role": "assistant", "content": "", "tool_calls": own}, result("c2"))
-    assert rows[1]["content"] == [*texts("See."), *call("c1")["content"]]
-    assert rows[1]["tool_calls"] == [{"id": "c1", "tool": "read", "name": "read", "arguments": {"path": "a"}}]
-    assert rows[3]["content"] == call("c2")["content"]
-    of_user = (
-        await sent(ASK, {"role": "user", "content": "", "tool_calls": [{**listed[0], "function": python}]}, ASK)
-    )[1]
+async def test_half_a_character_in_an_id_and_calls_of_a_users_row():
+    rows = await sent(ASK, assistant(use("\ud83d")), result("\ud83d"))
+    assert rows[2] == result(rows[1]["content"][0]["id"])
+    python = [{**LISTED[0], "function": {**FUNCTION, "arguments": '{"path": "a.py"}'}}]
+    of_user = (await sent(ASK, {**user(""), "tool_calls": python}, ASK))[1]
     assert ("a.py" in str(of_user["content"]), NO_TEXT in of_user["content"]) == (True, False)
-    assert await sent(ASK, {**ASK, "tool_calls": 5}) == [ASK, ASK]
+
+
+async def test_tools_of_the_server_that_only_the_exact_copy_has_are_counted_and_come_back_as_given():
+    asked = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "words " * 600}}
+    found = {"type": "web_search_tool_result", "tool_use_id": "s1", "content": [{"url": "a"}]}
+    call = {"type": "tool_use", "id": "c1", "name": "read", "input": {"path": "a"}}
+    copy = {"anthropic": {"wire_content": [*texts("I look."), asked, found, call], "model": "m"}, "timestamp": "t"}
+    rows = [ASK, {**assistant([*texts("I look."), *use("c1")]), "metadata": copy}, result("c1")]
+    async with mounted({"token_counter": "estimate"}) as manager:
+        await manager.set_messages(rows)
+        assert await manager.get_messages() == rows == await manager.get_messages_for_request()
+        assert manager.statistics().history_tokens > 600
 
 
 async def test_a_call_in_flight_is_shown_with_a_result_that_says_so_until_it_comes():
     async with mounted() as manager:
-        for row in (ASK, call("c1")):
+        for row in (ASK, assistant(use("c1"))):
             await manager.add_message(row)
         assert (await manager.get_messages_for_request())[-1] == result("c1", NOT_YET)
         await manager.add_message(result("c1"))
         assert (await manager.get_messages_for_request())[-1]["content"] == "done"
-
-
-@pytest.mark.parametrize("content", ["", "  \n", None, [], texts(" ")])
-@pytest.mark.parametrize("role", ["user", "assistant"])
-async def test_no_text_is_empty(content, role):
-    assert (await sent(ASK, {"role": role, "content": content}, ASK))[1]["content"] == NO_TEXT
-    assert await sent({"role": "system", "content": content}, ASK) == [ASK]
-
-
-async def test_the_first_row_is_a_users_and_an_answers_image_is_named():
-    rows = await sent({"role": "system", "content": "Be kind."}, {"role": "assistant", "content": [IMAGE]}, ASK)
-    said = ["Be kind.", "[the conversation begins with the assistant]", texts("[image]"), "Go."]
-    assert [row["content"] for row in rows] == said
 
 
 JSON = st.recursive(
@@ -190,22 +175,17 @@ def test_whatever_was_logged_the_host_accepts_it(content, role):
 
 
 async def test_values_that_are_no_json_are_written_down():
+    arguments = {"by": float("nan"), "icon": "\ud83d\ude00", "most": [float("inf")], "of": {"b", "a", "c"}}
     async with mounted() as manager:
-        await manager.add_message(
-            {"role": "assistant", "content": [TextBlock(text="hello")], "odd": {3: (1, {...}), Path("a"): 1}}
-        )
+        await manager.add_message({**assistant([TextBlock(text="hello")]), "odd": {3: (1, {...}), Path("a"): 1}})
         await manager.set_messages(iter([*(await manager.get_messages()), Message(role="user", content="typed")]))
-        arguments = {"by": float("nan"), "icon": "\ud83d\ude00", "most": [float("inf")], "of": {"b", "a", "c"}}
-        await manager.add_message(
-            {"role": "assistant", "content": "", "tool_calls": [{"id": "c", "arguments": arguments}]}
-        )
+        await manager.add_message({**assistant(""), "tool_calls": [{"id": "c", "arguments": arguments}]})
         first, second, third = await manager.get_messages()
-        assert first["content"][0]["text"] == "hello"
-        assert first["odd"] == {"3": [1, ["Ellipsis"]], "a": 1}
+        assert (first["content"][0]["text"], first["odd"]) == ("hello", {"3": [1, ["Ellipsis"]], "a": 1})
         assert second["content"] == "typed"
         written = {"by": "nan", "icon": "\U0001f600", "most": ["inf"], "of": ["a", "b", "c"]}
         assert third["tool_calls"][0]["arguments"] == written
         endless: list[Any] = []
         endless.append(endless)
         with pytest.raises(MessageError):
-            await manager.add_message({"role": "user", "content": endless})
+            await manager.add_message(user(endless))

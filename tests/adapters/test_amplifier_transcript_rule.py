@@ -49,7 +49,6 @@ async def test_the_hosts_transcript_is_known_in_every_form_and_costs_nothing():
     [
         lambda rows: rows[:-1],
         lambda rows: rows[1:],
-        lambda rows: rows[: len(rows) // 2],
         lambda rows: [*rows[:10], *rows[11:]],
         lambda rows: [*rows, {"role": "user", "content": "And one more."}],
         lambda rows: [{"role": "system", "content": "Another prompt."}, *rows],
@@ -74,15 +73,3 @@ async def test_a_row_that_equals_one_left_out_is_not_mistaken_for_it():
         for given in ([human, *dialogue(0, 1)], [*dialogue(0, 1), human], dialogue(0, 1)):
             await manager.set_messages(given)
             assert await manager.get_messages() == before
-
-
-async def test_a_fresh_memory_session_takes_the_transcript_and_then_the_system_row_in_front():
-    async with filled() as (manager, kept):
-        await manager.wait_idle()
-    async with mounted(SMALL) as fresh:
-        await fresh.add_message(SYSTEM)
-        await fresh.set_messages(kept)
-        await fresh.set_messages([SYSTEM, *kept])
-        assert await fresh.get_messages() == [SYSTEM, *kept]
-        await fresh.get_messages_for_request()
-        assert fresh.statistics().activations <= 1

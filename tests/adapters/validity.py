@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from amplifier_core import Message
-from pydantic import ValidationError
 
 from evals.clients.rules import Seal, problem
 
@@ -21,30 +20,18 @@ _THINKING = ("thinking", "redacted_thinking", "reasoning")  # signed for the pro
 
 
 def refusals(rows: Sequence[Row]) -> list[str]:
-    """Everything that is wrong with a request, for any of them."""
-    return [*_host_refusals(rows), *provider_refusals(rows)]
-
-
-def _host_refusals(rows: Sequence[Row]) -> Iterator[str]:
-    """What the host's own loop would raise for."""
-    for at, row in enumerate(rows):
-        try:
-            Message(**row)
-        except (ValidationError, TypeError) as error:
-            yield f"row {at}: Message refuses it: {type(error).__name__}"
-        try:
-            json.dumps(row, allow_nan=False, ensure_ascii=False).encode()
-        except ValueError:
-            yield f"row {at}: not JSON in UTF-8"
-
-
-def provider_refusals(rows: Sequence[Row]) -> Iterator[str]:
-    """What a provider would repair or drop, row by row, and what Anthropic would refuse of the whole."""
-    for at, row in enumerate(rows):
-        yield from (f"row {at}: {words}" for words, holds in _losses(row).items() if holds)
+    """What the host's loop would raise for, what a provider would repair or drop, and what Anthropic would refuse."""
+    found = [f"row {at}: {words}" for at, row in enumerate(rows) for words, holds in _losses(row).items() if holds]
     body = {"max_tokens": 1, "tools": [{"name": "read"}], "messages": list(_messages(rows))}
-    if wrong := problem("anthropic", body, Seal(b"")):
-        yield wrong
+    for check in (
+        lambda: [Message(**row) for row in rows],
+        lambda: json.dumps(rows, allow_nan=False, ensure_ascii=False).encode(),
+    ):
+        try:
+            check()
+        except (ValueError, TypeError) as error:
+            found.append(f"no messages of the host: {error}")
+    return found + [wrong for wrong in [problem("anthropic", body, Seal(b""))] if wrong]
 
 
 def _losses(row: Row) -> dict[str, Any]:

@@ -2,18 +2,19 @@
 
 import importlib
 import re
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import anyio
 import pytest
 
 from summarizing_context import Settings
 from summarizing_context.testing import ScriptedSummarizer
-from tests.hosts.contract.judge import tokens
 from tests.hosts.contract.rows import Row
-from tests.hosts.contract.script import STEPS, Conversation, Host, Played, play
+from tests.hosts.contract.script import STEPS, Conversation, Played, play
+from tests.laws.builders import count
 
 HOSTS = {
     "amplifier": ("amplifier_host", "AmplifierHost"),
@@ -23,16 +24,7 @@ HOSTS = {
 }
 
 
-class Session(NamedTuple):
-    """A played session, and what is left of it."""
-
-    played: Played
-    store: Path
-    name: str
-    telemetry: Any  # of OpenTelemetry's SDK; None where it is not installed
-
-
-def play_with(name: str, folder: Path, **options: Any) -> Session:
+def play_with(name: str, folder: Path, **options: Any) -> Played:
     module, kind = HOSTS[name]
     make = getattr(importlib.import_module(f"tests.hosts.contract.{module}"), kind)
     telemetry = None
@@ -40,41 +32,39 @@ def play_with(name: str, folder: Path, **options: Any) -> Session:
         telemetry = importlib.import_module("tests.hosts.test_opentelemetry").Telemetry("contract")
         options["events"] = telemetry.events
 
-    async def run() -> Session:
-        conversation, store = Conversation(), folder / "store.db"
+    async def run() -> Played:
         with anyio.fail_after(300):  # what is waited for may never come
-            async with make(conversation, store, count_tokens=tokens, **options) as host:
-                checked: Host = host
-                return Session(await play(checked, conversation), store, host.session, telemetry)
+            async with make(Conversation(), folder / "store.db", count_tokens=count, **options) as host:
+                return replace(await play(host), telemetry=telemetry)
 
     return anyio.run(run)
 
 
 @pytest.fixture(scope="module", params=HOSTS)
-def session(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Session:
+def played(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Played:
     return play_with(request.param, tmp_path_factory.mktemp("contract"))
 
 
-def test_every_request_is_lawful(session):
-    judge = session.played.conversation.judge
+def test_every_request_is_lawful(played):
+    judge = played.conversation.judge
     assert judge.problems == []
     assert judge.seen["requests"] == STEPS
     assert judge.seen["covering"] > 80
     assert min(judge.seen[each] for each in ("parallel", "thinking", "shortened")) > 50
-    assert 8 < judge.seen["breaks"] <= session.played.activations, "else a request begins with the one before"
-    said = [row for row in session.played.history if row.mark]  # a host may store results of its own for lost ones
-    assert said == session.played.conversation.log, "the host's history stays whole"
+    assert 8 < judge.seen["breaks"] <= played.activations, "else a request begins with the one before"
+    said = [row for row in played.history if row.mark]  # a host may store results of its own for lost ones
+    assert said == played.conversation.log, "the host's history stays whole"
     assert len(said) > 2 * STEPS
 
 
-def test_a_restart_goes_on_with_the_same_bytes(session):
-    assert session.played.restarts == [True, True]
+def test_a_restart_goes_on_with_the_same_bytes(played):
+    assert played.restarts == [True, True]
 
 
 @pytest.mark.parametrize("host", HOSTS)
 def test_nothing_waits_for_a_summarizer_that_never_answers(host, tmp_path):
     summarizer = ScriptedSummarizer(delay=float("inf"))
-    played = play_with(host, tmp_path, summarizer=summarizer).played
+    played = play_with(host, tmp_path, summarizer=summarizer)
     judge = played.conversation.judge
     assert judge.problems == []
     assert judge.seen["requests"] == STEPS
@@ -84,15 +74,15 @@ def test_nothing_waits_for_a_summarizer_that_never_answers(host, tmp_path):
     assert played.restarts == [True, True]
 
 
-def test_the_session_is_read_over_mcp(session):
+def test_the_session_is_read_over_mcp(played):
     mcp = pytest.importorskip("mcp")
     make_server = importlib.import_module("summarizing_context.adapters.mcp").make_server
 
     async def read() -> str:
         pages, cursor = "", {}
-        async with mcp.Client(make_server(Settings(store=session.store), session.name)) as client:
+        async with mcp.Client(make_server(Settings(store=played.store), played.session)) as client:
             while True:
-                asked = {"range": f"0-{session.played.figures[-1].messages - 1}", "max_tokens": 4_000, **cursor}
+                asked = {"range": f"0-{played.figures[-1].messages - 1}", "max_tokens": 4_000, **cursor}
                 page = (await client.call_tool("context_expand", asked)).content[0].text
                 pages += page
                 if (onward := re.search(r"cursor='([^']+)'", page)) is None:
@@ -100,18 +90,18 @@ def test_the_session_is_read_over_mcp(session):
                 cursor = {"cursor": onward[1]}
 
     found = anyio.run(read)
-    sent = session.played.conversation.log[:-1]  # a host hands over the last answer with its next request
+    sent = played.conversation.log[:-1]  # a host hands over the last answer with its next request
     assert [row.mark for row in sent if f"[{row.mark}]" not in found] == []
 
 
-def test_opentelemetry_records_each_activation_and_no_text(session):
-    if session.telemetry is None:
+def test_opentelemetry_records_each_activation_and_no_text(played):
+    if played.telemetry is None:
         pytest.skip("OpenTelemetry's SDK is not installed")
-    recorded = session.telemetry.recorded()
-    assert len(recorded.named("summarizing_context.activate")) == session.played.activations
+    recorded = played.telemetry.recorded()
+    assert len(recorded.named("summarizing_context.activate")) == played.activations
     assert len(recorded.named("summarizing_context.summarize")) > 10
     written = "".join(span.to_json() for span in recorded.spans)
-    assert [row for row in session.played.conversation.log if _first_words(row) in written] == []
+    assert [row for row in played.conversation.log if _first_words(row) in written] == []
 
 
 def _first_words(row: Row) -> str:

@@ -1,38 +1,71 @@
-"""The middleware in LangChain's own agents: views are lawful and within the budget, and the state stays whole."""
+"""The middleware in LangChain's own agents: what the contract of all hosts does not ask for."""
 
 import asyncio
+import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
 
 import pytest
 
-from tests.hosts.langchain_agents import (
-    SMALL,
-    ScriptedModel,
-    Sent,
-    SummaryModel,
-    always,
-    problems,
-    read,
-    working,
-)
-
 pytest.importorskip("langchain")
 
 from langchain.agents import create_agent
-from langchain.agents.middleware import AgentMiddleware
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain.agents.middleware import wrap_model_call
+from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
 from summarizing_context import Settings
 from summarizing_context.adapters.langchain import SummarizingMiddleware
+from tests.hosts.contract.judge import cost
+from tests.hosts.contract.langchain_host import message_of, row_of
+from tests.hosts.contract.rows import Call, Row
 from tests.laws.builders import count
+from tests.laws.judge import SMALL
 
 THREAD = {"configurable": {"thread_id": "t1"}}
+CACHED = {"cache_read": 700, "cache_creation": 100}
+USAGE = {"input_tokens": 900, "output_tokens": 20, "total_tokens": 920, "input_token_details": CACHED}
+
+
+class ScriptedModel(GenericFakeChatModel):
+    """Says what the script says, and keeps each request."""
+
+    requests: list[list[BaseMessage]] = []  # noqa: RUF012 - a field of pydantic's, copied for each model
+    model_name: str = "scripted"
+
+    def bind_tools(self, tools: Any, **_: Any) -> Any:
+        return self
+
+    def _generate(self, messages: list[BaseMessage], *rest: Any, **named: Any) -> Any:
+        self.requests.append(messages)
+        return super()._generate(messages, *rest, **named)
+
+
+@tool(response_format="content_and_artifact")
+def read(path: str) -> tuple[str, dict[str, str]]:
+    """Read a file."""
+    return f"{path}: " + "a line of code; " * 40, {"path": path}
+
+
+def working(turns: int = 100, steps: int = 6) -> Iterator[AIMessage]:
+    """In each turn so many replies with signed thinking and two parallel calls, then an answer."""
+    for turn in range(turns):
+        for step in range(steps):
+            paths = [f"src/{name}{turn}_{step}.py" for name in "ab"]
+            asked = tuple(Call(f"call_{path}", "read", json.dumps({"path": path})) for path in paths)
+            said = message_of(Row("assistant", "I read on.", asked, thinking="Which one?"))
+            yield said.model_copy(update={"usage_metadata": USAGE})
+        yield AIMessage(f"Part {turn} is done.")
+
+
+def always(text: str) -> Iterator[AIMessage]:
+    while True:
+        yield AIMessage(text)
 
 
 @pytest.fixture
@@ -40,101 +73,85 @@ def middleware() -> Iterator[Any]:
     """Makes middlewares that are closed at the end."""
     with ExitStack() as stack:
 
-        def make(summarizer: Any = None, clock: Any = None, **options: Any) -> SummarizingMiddleware:
-            beside = {"summarizer": summarizer} | ({} if clock is None else {"clock": clock})
-            settings = Settings(**{**SMALL, **options})
-            return stack.enter_context(SummarizingMiddleware(settings, count_tokens=count, **beside))
+        def make(*, given: Any = None, **options: Any) -> SummarizingMiddleware:
+            settings = Settings(**{"max_tokens": 4_000, **SMALL, **options})
+            return stack.enter_context(SummarizingMiddleware(settings, count_tokens=count, **(given or {})))
 
         yield make
 
 
-def agent_of(model: Any, *middleware: Any, tools: Sequence[Any] = (read,), **options: Any) -> Any:
+@pytest.fixture
+def sent() -> list[Any]:
+    """The requests that have passed the middleware of `keeping`."""
+    return []
+
+
+@pytest.fixture
+def keeping(sent: list[Any]) -> Any:
+    """Stands behind ours."""
+
+    @wrap_model_call
+    def keep(request: Any, handler: Any) -> Any:
+        sent.append(request)
+        return handler(request)
+
+    return keep
+
+
+def agent_of(model: Any, *middleware: Any, tools: Any = (read,), **options: Any) -> Any:
     return create_agent(model, list(tools), middleware=middleware, checkpointer=InMemorySaver(), **options)
 
 
-def say(agent: Any, text: str, config: Any = THREAD) -> list[Any]:
+def say(agent: Any, text: Any, config: Any = THREAD) -> list[Any]:
     return agent.invoke({"messages": [HumanMessage(text)]}, config)["messages"]
 
 
-def fix(agent: Any) -> None:
-    """Two turns of work."""
+def test_messages_that_stay_word_for_word_are_the_states_own(middleware, keeping, sent):
+    agent = agent_of(ScriptedModel(messages=working()), middleware(), keeping)
     for turn in range(2):
         say(agent, f"Fix part {turn}.")
-
-
-def test_messages_that_stay_word_for_word_are_the_states_own(middleware):
-    sent = Sent()
-    model = ScriptedModel(messages=working())
-    agent = agent_of(model, middleware(), sent)
-    fix(agent)
-    for messages, state in sent.calls:
-        ids = {id(message) for message in state}
-        same = [message for message in messages if id(message) in ids]
-        assert messages[-1] is state[-1]
-        order = [next(at for at, message in enumerate(state) if message is each) for each in same]
-        assert order == sorted(order)
-    messages, _ = sent.calls[-1]
-    assert [message.artifact for message in messages if isinstance(message, ToolMessage)][-1]["path"] == "src/b1_5.py"
-    replies = [message for message in messages if isinstance(message, AIMessage)]
-    assert replies[-1].usage_metadata["input_tokens"] == 900
-    assert [block["type"] for block in replies[-1].content] == ["thinking", "text", "tool_use", "tool_use"]
+    for request in sent:
+        state = {id(message): at for at, message in enumerate(request.state["messages"])}
+        places = [state[id(message)] for message in request.messages if id(message) in state]
+        assert places == sorted(places)
+        assert places[-1] == len(state) - 1
+    *_, reply, first, last = sent[-1].messages
+    assert (last.artifact["path"], {id(one) in state for one in (reply, first, last)}) == ("src/b1_5.py", {True})
 
 
 @pytest.mark.parametrize(("name", "stays"), [("claude-opus-4-8", True), ("claude-opus-5-5", False)])
-def test_thinking_of_the_open_turn_goes_where_the_model_refuses_it(middleware, name, stays):
-    sent, model = Sent(), ScriptedModel(messages=working(), model_name=name)
-    agent = agent_of(model, middleware(), sent)
-    fix(agent)
-    first = next(request for request in sent.requests if len(request.messages) < len(request.state["messages"]))
+def test_thinking_of_the_open_turn_goes_where_the_model_refuses_it(middleware, keeping, sent, name, stays):
+    agent = agent_of(ScriptedModel(messages=working(steps=20), model_name=name), middleware(), keeping)
+    say(agent, "Fix it.")
+    first = next(request for request in sent if len(request.messages) < len(request.state["messages"]))
     assert any("thinking" in str(message.content) for message in first.messages) == stays
 
 
-def test_system_messages_of_the_history_stay_behind_the_agents_prompt(middleware):
-    sent, model = Sent(), ScriptedModel(messages=working())
-    agent = agent_of(model, middleware(), sent, system_prompt="You fix code.")
-    agent.update_state(THREAD, {"messages": [SystemMessage("The user is Ana.")]})
-    say(agent, "Fix part 0.")
-    agent.update_state(THREAD, {"messages": [SystemMessage("The tests are slow.")]})
-    say(agent, "Fix part 1.")
-    assert [str(message.content) for message in model.requests[-1][:2]] == ["You fix code.", "The user is Ana."]
-    messages, state = sent.calls[-1]
+def test_system_messages_of_the_history_stay_behind_the_agents_prompt(middleware, keeping, sent):
+    model = ScriptedModel(messages=working())
+    agent = agent_of(model, middleware(), keeping, system_prompt="You fix code.")
+    for turn, told in enumerate(("The user is Ana.", "The tests are slow.")):
+        agent.update_state(THREAD, {"messages": [SystemMessage(told)]})
+        say(agent, f"Fix part {turn}.")
+    assert [message.content for message in model.requests[-1][:2]] == ["You fix code.", "The user is Ana."]
+    messages, state = sent[-1].messages, sent[-1].state["messages"]
     assert messages[0] is state[0]
     assert any(message.content == "The tests are slow." for message in messages)
     assert len(messages) < len(state)
 
 
-def test_shrunk_messages_keep_their_ids_and_the_calls_their_blocks(middleware):
-    @tool
-    def dump() -> str:
-        """Read everything."""
-        return "everything; " * 3_000
-
-    call = {"name": "dump", "args": {}, "id": "call_1"}
-    said = AIMessage([{"type": "text", "text": "word " * 4_000}, {"type": "tool_use", **call}], tool_calls=[call])
-    sent, model = Sent(), ScriptedModel(messages=iter([said, AIMessage("Done.")]))
-    agent = agent_of(model, middleware(), sent, tools=[dump])
-    say(agent, "Read everything.")
-    messages, state = sent.calls[-1]
-    assert [message.id for message in messages] == [message.id for message in state]
-    _, reply, result = messages
-    assert (reply.tool_calls, reply.content[-1]) == (state[1].tool_calls, said.content[-1])
-    assert len(str(reply.content)) < 8_000 > len(result.content)
-    assert result.tool_call_id == "call_1"
-    assert len(state[2].content) == 36_000
-
-
-def test_bytes_of_an_image_stay_also_where_its_message_is_joined_to_another(middleware):
+def test_bytes_of_an_image_stay_also_where_its_message_is_joined_to_another(middleware, keeping, sent):
     image = {"image": {"format": "png", "source": {"bytes": b"png"}}}
-    sent, model = Sent(), ScriptedModel(messages=always("Done."))
-    agent = create_agent(model, [], middleware=[middleware(merge_user_rows=True), sent])
+    agent = create_agent(
+        ScriptedModel(messages=always("Done.")), [], middleware=[middleware(merge_user_rows=True), keeping]
+    )
     agent.invoke({"messages": [HumanMessage("Look."), HumanMessage([{"type": "text", "text": "Here."}, image])]})
-    (message,) = sent.calls[-1][0]
+    (message,) = sent[-1].messages
     assert message.content[-1] == image
 
 
 def test_child_agents_have_sessions_of_their_own(middleware):
-    ours = middleware()
-    helper_model = ScriptedModel(messages=always("Found nothing."))
+    ours, helper_model = middleware(), ScriptedModel(messages=always("Found nothing."))
     helper = create_agent(helper_model, [], middleware=[ours])
 
     @tool
@@ -144,13 +161,11 @@ def test_child_agents_have_sessions_of_their_own(middleware):
 
     asked = [{"name": "research", "args": {"question": f"Where is {name}?"}, "id": f"call_{name}"} for name in "ab"]
     model = ScriptedModel(messages=iter([AIMessage("", tool_calls=asked), AIMessage("Nowhere.")]))
-    agent = agent_of(model, ours, tools=[research])
-    say(agent, "Find a and b.")
+    say(agent_of(model, ours, tools=[research]), "Find a and b.")
     assert sorted(str(request[0].content) for request in helper_model.requests) == ["Where is a?", "Where is b?"]
-    assert sorted(figures.messages for figures in ours.statistics().values()) == [1, 1, 4]
-    names = sorted(ours.statistics())
-    assert names[0] == "langchain:t1"
-    assert all(name.startswith("langchain:t1:tools:") for name in names[1:])
+    (own, *others), figures = sorted(ours.statistics()), ours.statistics()
+    assert (own, figures[own].messages) == ("langchain:t1", 4)
+    assert [(name[:19], figures[name].messages) for name in others] == [("langchain:t1:tools:", 1)] * 2
 
 
 def test_without_a_thread_a_history_handed_over_again_goes_on_with_its_session(middleware):
@@ -163,25 +178,22 @@ def test_without_a_thread_a_history_handed_over_again_goes_on_with_its_session(m
             reply = agent.invoke({"messages": talk})["messages"][-1]  # each message gets a new id
             talk.append({"role": "assistant", "content": reply.content})
             assert [message.content for message in model.requests[-1]] == [row["content"] for row in talk[:-1]]
-    figures = list(ours.statistics().values())
-    assert [(each.messages, each.activations) for each in figures] == [(5, 0), (5, 0)]
+    assert [(each.messages, each.activations) for each in ours.statistics().values()] == [(5, 0), (5, 0)]
 
 
 def test_async_agents_run_on_any_loop_and_share_sessions_with_sync_ones(middleware):
     ours, model = middleware(), ScriptedModel(messages=working())
     agent = agent_of(model, ours)
+    threads: list[Any] = [{"configurable": {"thread_id": f"a{number}"}} for number in range(4)]
 
-    async def tell(text: str, thread: str) -> Any:
-        return await agent.ainvoke({"messages": [HumanMessage(text)]}, {"configurable": {"thread_id": thread}})
+    async def ask(*configs: Any) -> None:
+        await asyncio.gather(*(agent.ainvoke({"messages": [HumanMessage("Fix it.")]}, config) for config in configs))
 
-    async def tell_several() -> None:
-        await asyncio.gather(*(tell("Fix it.", f"a{number}") for number in range(4)))
-
-    asyncio.run(tell_several())
-    asyncio.run(tell("Go on.", "a0"))
-    with ThreadPoolExecutor(4) as threads:
-        list(threads.map(lambda n: say(agent, "Again.", {"configurable": {"thread_id": f"a{n}"}}), range(4)))
-    assert [problem for request in model.requests for problem in problems(request)] == []
+    asyncio.run(ask(*threads))
+    asyncio.run(ask(threads[0]))
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda config: say(agent, "Again.", config), threads))
+    assert max(sum(cost(row_of(message)) for message in request) for request in model.requests) <= 4_000
     assert sorted(ours.statistics()) == [f"langchain:a{number}" for number in range(4)]
     assert all("log_replaced" not in each.activations_by_reason for each in ours.statistics().values())
 
@@ -190,69 +202,60 @@ def test_runs_at_the_same_time_on_one_thread_are_each_sent_their_own_history(mid
     model = ScriptedModel(messages=always("I see."))
     agent = create_agent(model, [], middleware=[middleware()])
 
-    async def tell(number: int) -> None:
-        history = [HumanMessage(f"run{number} says {text}") for text in range(300)]
-        await agent.ainvoke({"messages": history}, THREAD)
+    async def run(*numbers: int) -> None:
+        histories = [[HumanMessage(f"run{number} says {text}") for text in range(300)] for number in numbers]
+        await asyncio.gather(*(agent.ainvoke({"messages": history}, THREAD) for history in histories))
 
-    async def tell_several() -> None:
-        await asyncio.gather(*map(tell, range(4)))
-
-    asyncio.run(tell(4))
-    asyncio.run(tell_several())
+    asyncio.run(run(4))
+    asyncio.run(run(0, 1, 2, 3))
     said = [set(re.findall(r"run\d", str(request))) for request in model.requests]
     assert sorted(map(sorted, said)) == [["run0"], ["run1"], ["run2"], ["run3"], ["run4"]]
 
 
 def test_what_a_summarizing_model_says_is_not_streamed_as_the_agents(middleware):
-    helper = SummaryModel(text="summarized")
-    ours, model = middleware(summarizer=helper), ScriptedModel(messages=working(steps=12), disable_streaming=True)
-    agent = agent_of(model, ours)
-    told = agent.stream({"messages": [HumanMessage("Fix it.")]}, THREAD, stream_mode="messages")
-    texts = [str(message.content) for message, _ in told]
-    assert ours.wait_idle()
+    helper = ScriptedModel(messages=always("- summarized"))
+    ours, model = (
+        middleware(given={"summarizer": helper}),
+        ScriptedModel(messages=working(steps=12), disable_streaming=True),
+    )
+    streamed = agent_of(model, ours).stream({"messages": [HumanMessage("Fix it.")]}, THREAD, stream_mode="messages")
+    texts = [str(message.content) for message, _ in streamed]
+    ours.wait_idle()
     assert helper.requests
     assert "Part 0 is done." in texts
-    assert "summarized" not in texts
+    assert "- summarized" not in texts
 
 
-def test_the_window_of_the_models_profile_is_the_budget():
-    profile = {"max_input_tokens": 3_500, "max_output_tokens": 500}
-    model = ScriptedModel(messages=working(), profile=profile)
-    settings = Settings(segment_min=200, segment_target=400, segment_max=800)
-    with SummarizingMiddleware(settings, count_tokens=count) as ours:
-        fix(agent_of(model, ours))
+def test_the_window_of_the_models_profile_is_the_budget_and_usage_is_taken_in():
+    model = ScriptedModel(messages=working(), profile={"max_input_tokens": 3_500, "max_output_tokens": 500})
+    with SummarizingMiddleware(Settings(**SMALL), count_tokens=count) as ours:
+        agent = agent_of(model, ours)
+        for turn in range(2):
+            say(agent, f"Fix part {turn}.")
         (figures,) = ours.statistics().values()
         assert figures.activations
-    assert [problem for request in model.requests for problem in problems(request, 3_000)] == []
+    used = figures.cache
+    assert (used.reported, used.read_tokens, used.written_tokens, used.output_tokens) == (12, 8_400, 1_200, 240)
+    assert max(sum(cost(row_of(message)) for message in request) for request in model.requests) <= 3_000
 
 
-class Marks(AgentMiddleware):
-    """Asks for the cache as LangChain's own middleware for Anthropic does."""
-
-    def __init__(self, settings: dict[str, Any]) -> None:
-        self.settings = settings
-
-    def wrap_model_call(self, request: Any, handler: Any) -> Any:
-        return handler(request.override(model_settings=self.settings))
+LASTING = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
 
 
 @pytest.mark.parametrize(
     ("settings", "block", "expiries"),
-    [
-        ({}, {}, 1),
-        ({"cache_control": {"type": "ephemeral", "ttl": "1h"}}, {}, 0),
-        ({"cache_control": {"type": "ephemeral"}}, {}, 1),
-        ({}, {"cache_control": {"type": "ephemeral", "ttl": "1h"}}, 0),
-    ],
+    [({}, {}, 1), (LASTING, {}, 0), ({"cache_control": {"type": "ephemeral"}}, {}, 1), ({}, LASTING, 0)],
 )
 def test_a_cache_lives_as_long_as_the_request_asks_for(middleware, settings, block, expiries):
+    @wrap_model_call
+    def marks(request: Any, handler: Any) -> Any:  # as LangChain's own middleware for Anthropic does
+        return handler(request.override(model_settings=settings))
+
     now = [0.0]
-    model = ScriptedModel(messages=iter([AIMessage("One."), AIMessage("Two.")]), model_name="claude-opus-5-5")
-    ours = middleware(clock=lambda: now[0], max_tokens=20_000)
-    agent = agent_of(model, Marks(settings), ours)
-    for at in (0.0, 1_000.0):
-        now[0] = at
-        said = {"type": "text", "text": "Fix the parser. " * 400, **block}
-        agent.invoke({"messages": [HumanMessage([said])]}, THREAD)
+    model = ScriptedModel(messages=always("Done."), model_name="claude-opus-5-5")
+    ours = middleware(given={"clock": lambda: now[0]}, max_tokens=20_000)
+    agent = agent_of(model, marks, ours)
+    for now[0] in (0.0, 1_000.0):
+        say(agent, [{"type": "text", "text": "Fix the parser. " * 400, **block}])
     [figures] = ours.statistics().values()
     assert (figures.cache.requests, figures.cache.expiries) == (2, expiries)

@@ -34,21 +34,15 @@ async def writing(store: Path, session: str = "s1", fact: str = FACT, **settings
 
 
 def serve(store: Path, session: str | None = None) -> Any:
-    return make_server(Settings(store=store), session)
+    return Client(make_server(Settings(store=store), session))
 
 
-async def ask(client: Client, tool: str, **arguments: Any) -> str:
-    """The answer to a call that is well."""
-    result = await client.call_tool(tool, arguments)
-    text = result.content[0].text
-    assert not result.is_error, text
+async def ask(client: Client, tool: str, *, refused: bool = False, **arguments: Any) -> str:
+    """The answer of `context_<tool>`, which is well or `refused`."""
+    result = await client.call_tool(f"context_{tool}", arguments)
+    text: str = result.content[0].text
+    assert bool(result.is_error) is refused, text
     return text
-
-
-async def refused(client: Client, tool: str, **arguments: Any) -> str:
-    result = await client.call_tool(tool, arguments)
-    assert result.is_error
-    return result.content[0].text
 
 
 @pytest.fixture
@@ -63,14 +57,14 @@ async def test_over_stdio_beside_the_writer(store, tmp_path):
     async with writing(store) as writer, Client(stdio_client(server)) as client:
         tools = {tool.name for tool in (await client.list_tools()).tools}
         assert tools == {"context_recall", "context_search", "context_expand", "context_compact"}
-        assert "Noted" in await ask(client, "context_compact", keep="port 6543")
-        assert "Nothing was done" in await refused(client, "context_compact", note="?")
-        assert "6543" in await ask(client, "context_recall", query="staging database port")
-        assert "message s1 0: " in await ask(client, "context_search", query="staging port")
-        assert FACT in await ask(client, "context_expand", range="0-3")
+        assert "Noted" in await ask(client, "compact", keep="port 6543")
+        assert "Nothing was done" in await ask(client, "compact", note="?", refused=True)
+        assert "6543" in await ask(client, "recall", query="staging database port")
+        assert "message s1 0: " in await ask(client, "search", query="staging port")
+        assert FACT in await ask(client, "expand", range="0-3")
         await writer.add_message({"role": "user", "content": "The release is called Heron."})
-        assert "Heron" in await ask(client, "context_expand", range=str(len(writer) - 1))
-        assert f"message s1 {len(writer) - 1}: " in await ask(client, "context_search", query="Heron")
+        assert "Heron" in await ask(client, "expand", range=str(len(writer) - 1))
+        assert f"message s1 {len(writer) - 1}: " in await ask(client, "search", query="Heron")
     assert json.loads((tmp_path / "at").read_text())["serves"] == "mcp"
 
 
@@ -78,39 +72,38 @@ async def test_nothing_is_written(store):
     async with writing(store):
         pass
     before = store.read_bytes()
-    async with Client(serve(store)) as client:
+    async with serve(store) as client:
         for tool in (await client.list_tools()).tools:
             assert tool.annotations.read_only_hint
-        await ask(client, "context_recall", query="staging database port")
-        await ask(client, "context_search", query="staging", scope="all")
+        await ask(client, "recall", query="staging database port")
+        await ask(client, "search", query="staging", scope="all")
     assert store.read_bytes() == before
 
 
 async def test_without_a_session_calls_choose_one_and_the_last_changed_stands_first(store):
-    old, new = [
-        writing(store, name, fact, project="shop") for name, fact in (("old", FACT), ("new", "The port is 7777."))
-    ]
-    async with old, new, Client(serve(store)) as client:
-        assert (await ask(client, "context_expand", range="0")).startswith("Session 'new' of 61 messages")
-        assert "7777" in await ask(client, "context_recall", query="which port")
-        assert "6543" in await ask(client, "context_recall", query="which port", session="old")
-        both = await ask(client, "context_search", query="port", scope="project")
+    old, new = writing(store, "old", FACT, project="shop"), writing(store, "new", "The port is 7777.", project="shop")
+    async with old, new, serve(store) as client:
+        assert (await ask(client, "expand", range="0")).startswith("Session 'new' of 61 messages")
+        assert "7777" in await ask(client, "recall", query="which port")
+        assert "6543" in await ask(client, "recall", query="which port", session="old")
+        both = await ask(client, "search", query="port", scope="project")
         assert all(f"message {name} 0: " in both for name in ("old", "new"))
-        assert "changed last: new, old" in await refused(client, "context_expand", range="0", session="other")
+        assert "changed last: new, old" in await ask(client, "expand", range="0", session="other", refused=True)
 
 
 async def test_a_server_of_one_session_reads_no_other(store):
     mine, other = writing(store, "mine", "Nothing is here."), writing(store, "other")
-    async with mine, other, Client(serve(store, "mine")) as client:
+    async with mine, other, serve(store, "mine") as client:
         for tool in (await client.list_tools()).tools:
             assert not {"session", "scope"} & tool.input_schema["properties"].keys()
-        assert "Nothing holds" in await ask(client, "context_search", query="staging")
-        assert "no argument 'session'" in await refused(client, "context_recall", query="staging", session="other")
-        assert "no argument 'scope'" in await refused(client, "context_search", query="staging", scope="all")
+        assert "Nothing holds" in await ask(client, "search", query="staging")
+        for tool, given in (("recall", {"session": "other"}), ("search", {"scope": "all"})):
+            words = await ask(client, tool, query="staging", refused=True, **given)
+            assert f"no argument '{next(iter(given))}'" in words
 
 
 async def test_wrong_arguments_are_explained_to_the_model(store):
-    async with writing(store), Client(serve(store, "s1")) as client:
+    async with writing(store), serve(store, "s1") as client:
         for tool, given, words in (
             ("recall", {}, "`query` is missing"),
             ("expand", {"range": "70-90"}, "it has the messages 0 to 60"),
@@ -118,7 +111,7 @@ async def test_wrong_arguments_are_explained_to_the_model(store):
             ("recall", {"query": "port", "max_tokens": "many"}, "`max_tokens` is a number from 1 to 4,000"),
             *(("search", {"query": "port", "limit": limit}, "from 1 to 50") for limit in (0, -3, "some", True)),
         ):
-            assert words in await refused(client, f"context_{tool}", **given)
+            assert words in await ask(client, tool, refused=True, **given)
         with pytest.raises(MCPError, match="there is no tool 'forget'"):
             await client.call_tool("forget", {})
 
@@ -126,11 +119,10 @@ async def test_wrong_arguments_are_explained_to_the_model(store):
 async def test_the_summaries_of_the_writer_are_read_with_its_settings_and_without(store):
     async with serving(lambda _: Answer(model=lambda body: "- The user told of a heron.")) as provider:
         place = {"summarizer": "openai", "model": MODEL, "api_key": KEY, "base_url": OPENAI.base_url(provider.root)}
-        settings = Settings(store=store, **place)
         async with writing(store, **place) as writer:
             await writer.wait_idle()
             asked = len(provider.requests)
-            async with Client(make_server(settings)) as client, Client(serve(store)) as stranger:
-                for one in (client, stranger):
-                    assert "heron" in await ask(one, "context_expand", range="0-30", detail="paragraph")
+            for server in (Client(make_server(Settings(store=store, **place))), serve(store)):
+                async with server as client:
+                    assert "heron" in await ask(client, "expand", range="0-30", detail="paragraph")
             assert len(provider.requests) == asked

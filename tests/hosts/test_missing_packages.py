@@ -15,20 +15,15 @@ OLDEST = dict(re.findall(r"^([\w-]+)==([\d.]+)$", (ROOT / "tests/hosts/oldest.tx
 
 
 @pytest.mark.parametrize(
-    ("adapter", "package", "extra"),
-    [
-        ("langchain", "langchain", "langchain"),
-        ("openai_agents", "agents", "openai-agents"),
-        ("pydantic_ai", "pydantic_ai", "pydantic-ai"),
-    ],
+    ("adapter", "package"),
+    [("langchain", "langchain"), ("openai_agents", "agents"), ("pydantic_ai", "pydantic_ai")],
 )
-def test_the_extra_is_named(adapter, package, extra, monkeypatch):
-    for name in [name for name in sys.modules if name.split(".")[0] == package]:
+def test_the_extra_is_named(adapter, package, monkeypatch):
+    module = f"summarizing_context.adapters.{adapter}"
+    for name in [name for name in sys.modules if f"{name}.".startswith((f"{module}.", f"{package}."))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, package, None)
-    module = f"summarizing_context.adapters.{adapter}"
-    for name in [name for name in sys.modules if f"{name}.".startswith(f"{module}.")]:
-        monkeypatch.delitem(sys.modules, name)
+    extra = adapter.replace("_", "-")
     with pytest.raises(MissingExtraError, match=rf"pip install 'summarizing-context\[{extra}\]'"):
         importlib.import_module(module)
 

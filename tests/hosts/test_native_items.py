@@ -10,12 +10,12 @@ pytest.importorskip("agents")
 from agents import Agent, OpenAIResponsesModel, RunConfig, Runner, SQLiteSession, function_tool
 from openai import AsyncOpenAI
 
-from summarizing_context import Settings
 from summarizing_context.adapters.openai_agents import SummarizingFilter
+from tests.behaviour.contexts import tiny
 from tests.providers.compacting import Compacting
 from tests.providers.server import serving
 
-pytestmark = pytest.mark.anyio
+NUMBERS = count()
 
 
 @function_tool
@@ -24,33 +24,27 @@ def read(path: str) -> str:
     return f"{path}: " + "a line of code; " * 20
 
 
-NUMBERS = count()
-
-
 def says(body: dict[str, Any]) -> list[dict[str, Any]]:
     """Six parallel calls, a pair at a time, then an answer."""
     items, number = body["input"], next(NUMBERS)
     asked = max(at for at, item in enumerate(items) if str(item.get("content")).startswith("Fix part"))
-    done = sum(item.get("type") == "function_call_output" for item in items[asked:])
-    text = {"type": "output_text", "text": "This part is done.", "annotations": []}
-    if done >= 6:
-        said = {"id": f"msg_{number}x", "type": "message", "role": "assistant", "status": "completed"}
-        return [{**said, "content": [text]}]
-    names = [f"{number}_{one}" for one in "ab"]
-    head = {"type": "function_call", "name": "read", "status": "completed"}
-    return [{**head, "call_id": f"call_{n}", "arguments": f'{{"path": "{n}.py"}}'} for n in names]
+    if sum(item.get("type") == "function_call_output" for item in items[asked:]) >= 6:
+        said = [{"type": "output_text", "text": "This part is done.", "annotations": []}]
+        head = {"id": f"msg_{number}x", "type": "message", "role": "assistant", "status": "completed"}
+        return [{**head, "content": said}]
+    names, call = (f"{number}_a", f"{number}_b"), {"type": "function_call", "name": "read", "status": "completed"}
+    return [{**call, "call_id": f"call_{n}", "arguments": f'{{"path": "{n}.py"}}'} for n in names]
 
 
 async def test_the_compacted_window_leads_each_request_and_none_is_refused(tmp_path):
-    provider = Compacting(items=says)
+    provider, name = Compacting(items=says), "gpt-6-astra"
     async with serving(provider) as server:
-        sizes = {"segment_min": 100, "segment_target": 300, "segment_max": 600, "summary_max_tokens": 40}
-        place = {"summarizer": "openai", "model": "gpt-6-astra", "base_url": f"{server.root}/v1", "api_key": "sk-test"}
-        given = {"store": tmp_path / "s.db", "max_tokens": 3_000, "token_counter": "estimate", "native": "prefer"}
-        settings = Settings(**sizes, **place, **given)
-        client = AsyncOpenAI(base_url=f"{server.root}/v1", api_key="sk-test", max_retries=0)
-        model = OpenAIResponsesModel(model="gpt-6-astra", openai_client=client)
+        account = {"base_url": f"{server.root}/v1", "api_key": "sk-test"}
+        given = {"store": tmp_path / "s.db", "max_tokens": 3_000, "native": "prefer"}
+        client = AsyncOpenAI(**account, max_retries=0)
+        model = OpenAIResponsesModel(model=name, openai_client=client)
         agent = Agent(name="coder", instructions="You fix code.", tools=[read], model=model)
+        settings = tiny(summarizer="openai", model=name, **account, **given)
         async with client, SummarizingFilter(settings) as shorten:
             session, config = SQLiteSession("s1"), RunConfig(call_model_input_filter=shorten, tracing_disabled=True)
             for turn in range(14):

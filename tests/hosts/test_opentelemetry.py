@@ -16,6 +16,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from summarizing_context import Settings, SummarizerError, SummaryJob, SummaryReply, open_context
 from summarizing_context.adapters.opentelemetry import OpenTelemetryEvents
+from tests.behaviour.contexts import fill, said
 
 SECRET = "zanzibar"
 
@@ -63,9 +64,7 @@ async def recorded_session(summarizer: Model) -> Recorded:
     telemetry = Telemetry()
     settings = Settings(max_tokens=4_000, session_id="s1", attempts=1)
     async with open_context(settings, summarizer=summarizer, events=telemetry.events) as context:
-        for step in range(40):
-            role = "assistant" if step % 2 else "user"
-            await context.add_message({"role": role, "content": f"Step {step}: {SECRET}. " + "I read it. " * 40})
+        await fill(context, [said(step, f"{SECRET}. " + "I read it. " * 40) for step in range(40)])
         await context.wait_idle()
         with telemetry.tracers.get_tracer("caller").start_as_current_span("request"):
             await context.get_messages_for_request()
@@ -74,7 +73,7 @@ async def recorded_session(summarizer: Model) -> Recorded:
 
 async def test_a_summary_of_a_model_is_a_chat_and_an_activation_stands_under_the_request_that_waits_for_it():
     recorded = await recorded_session(Model())
-    chats = recorded.named("chat small-1")
+    chats, points = recorded.named("chat small-1"), recorded.points
     assert chats
     for span in chats:
         assert (span.kind, span.parent) == (SpanKind.CLIENT, None)
@@ -88,23 +87,19 @@ async def test_a_summary_of_a_model_is_a_chat_and_an_activation_stands_under_the
             "summarizing_context.rank": span.attributes["summarizing_context.rank"],
             "summarizing_context.made_by": "model",
         }
-    usage = {point.attributes["gen_ai.token.type"]: point for point in recorded.points["gen_ai.client.token.usage"]}
-    assert usage["input"].sum == 1_200 * len(chats)
-    assert usage["output"].sum == 30 * len(chats)
-    [duration] = recorded.points["gen_ai.client.operation.duration"]
+    usage = {point.attributes["gen_ai.token.type"]: point.sum for point in points["gen_ai.client.token.usage"]}
+    assert usage == {"input": 1_200 * len(chats), "output": 30 * len(chats)}
+    [duration] = points["gen_ai.client.operation.duration"]
     assert (duration.count, "error.type" in duration.attributes) == (len(chats), False)
 
-    [request] = recorded.named("request")
-    [span] = recorded.named("summarizing_context.activate")
+    [request], [span] = recorded.named("request"), recorded.named("summarizing_context.activate")
     assert span.parent.span_id == request.context.span_id
-    told = dict(span.attributes)
-    assert told["gen_ai.conversation.compacted"] is True
-    assert told["summarizing_context.tokens.before"] > 4_000 >= told["summarizing_context.tokens.after"]
-    [activations] = recorded.points["summarizing_context.activations"]
-    assert activations.value == 1
-    assert activations.attributes == {"summarizing_context.reason": told["summarizing_context.reason"]}
-    [view] = recorded.points["summarizing_context.view.tokens"]
-    assert view.sum == told["summarizing_context.tokens.after"]
+    assert span.attributes["gen_ai.conversation.compacted"] is True
+    after = span.attributes["summarizing_context.tokens.after"]
+    assert span.attributes["summarizing_context.tokens.before"] > 4_000 >= after
+    [activations], [view] = points["summarizing_context.activations"], points["summarizing_context.view.tokens"]
+    reason = {"summarizing_context.reason": span.attributes["summarizing_context.reason"]}
+    assert (activations.value, activations.attributes, view.sum) == (1, reason, after)
 
 
 async def test_a_summary_that_is_given_up_tells_its_error():
@@ -119,10 +114,9 @@ async def test_a_summary_that_is_given_up_tells_its_error():
 @pytest.mark.parametrize(("provider", "name"), [("openai", "chat m"), ("anthropic", "summarizing_context.summarize")])
 def test_a_provider_whose_sdk_records_its_calls_gets_no_second_chat(provider, name):
     telemetry = Telemetry()
+    told = {"range_hash": "ab", "rank": 0, "duration": 2.5, "made_by": "model", "provider": provider, "model": "m"}
     usage = {"input_tokens": 10, "output_tokens": 2, "cached_tokens": None}
-    origin = {"made_by": "model", "provider": provider, "model": "m"}
-    telemetry.events.emit("summary_ready", {"range_hash": "ab", "rank": 0, "duration": 2.5, **origin, **usage})
-    recorded = telemetry.recorded()
-    assert [span.name for span in recorded.spans] == [name]
-    assert recorded.spans[0].end_time - recorded.spans[0].start_time == 2_500_000_000
-    assert recorded.points["gen_ai.client.token.usage"][0].attributes["gen_ai.provider.name"] == provider
+    telemetry.events.emit("summary_ready", {**told, **usage})
+    spans, points = telemetry.recorded()
+    assert [(span.name, span.end_time - span.start_time) for span in spans] == [(name, 2_500_000_000)]
+    assert points["gen_ai.client.token.usage"][0].attributes["gen_ai.provider.name"] == provider

@@ -1,23 +1,17 @@
 """A session of `amplifier-core` with the loop and the kind of provider of the adapter's own tests."""
 
 import json
-import sys
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
-from pathlib import Path
-from types import ModuleType, SimpleNamespace
-from typing import Any, ClassVar, Self
+from types import SimpleNamespace
+from typing import Any, Self
 
-from amplifier_core import ChatResponse, ProviderInfo, TextBlock, ToolResult
-from amplifier_core.message_models import ThinkingBlock, ToolCall, ToolCallBlock
+from amplifier_core import ChatResponse, ProviderInfo, ToolResult
 
 from summarizing_context.adapters.amplifier import SummarizingContextManager
 from summarizing_context.assembly import Options
-from tests.adapters.host import session_of
+from tests.adapters import host
 from tests.hosts.contract.rows import Call, Row, unchanged
-from tests.hosts.contract.script import DESCRIPTION, PROMPT, SIZES, TOOL, Conversation
-
-_MODULE = "amplifier_module_context_contract"
+from tests.hosts.contract.script import PROMPT, SIZES, Conversation, Host
 
 
 class Provider:
@@ -26,8 +20,7 @@ class Provider:
     name = "scripted"
 
     def __init__(self, conversation: Conversation) -> None:
-        self._conversation = conversation
-        self.hooks: Any = None
+        self.conversation = conversation
 
     def get_info(self) -> ProviderInfo:
         return ProviderInfo(id=self.name, display_name="Scripted")
@@ -35,57 +28,34 @@ class Provider:
     async def complete(self, request: Any, **_: Any) -> ChatResponse:
         front, *rows = [row_of(message.model_dump()) for message in request.messages]
         assert (front.role, front.text) == ("system", PROMPT)
-        reply = self._conversation.reply(rows)
-        said: list[Any] = [TextBlock(text=reply.text)]
-        if reply.thinking:
-            said.insert(0, ThinkingBlock(thinking=reply.thinking, signature="c2lnbmVk"))
-        calls = [ToolCall(id=call.id, name=call.name, arguments=json.loads(call.arguments)) for call in reply.calls]
-        blocks = [ToolCallBlock(id=call.id, name=call.name, input=call.arguments) for call in calls]
-        return ChatResponse(content=[*said, *blocks], tool_calls=calls or None)
+        said = message_of(self.conversation.reply(rows))
+        calls = [{**call, "name": call["tool"]} for call in said.get("tool_calls", ())]
+        content = said["content"] if calls else [{"type": "text", "text": said["content"]}]
+        return ChatResponse.model_validate({"content": content, "tool_calls": calls or None})
 
 
-class Read:
-    name, description = TOOL, DESCRIPTION
-    input_schema: ClassVar[Any] = {"type": "object", "properties": {"path": {"type": "string"}}}
-
+class Read(host.Read):
     def __init__(self, conversation: Conversation) -> None:
-        self._conversation = conversation
+        self.conversation = conversation
 
     async def execute(self, input: Any) -> ToolResult:
-        return ToolResult(success=True, output=self._conversation.result(input["path"]))
+        return ToolResult(success=True, output=self.conversation.result(input["path"]))
 
 
-class AmplifierHost:
-    session = "contract"
-
-    def __init__(self, conversation: Conversation, store: Path, **options: Any) -> None:
-        self._conversation, self._options = conversation, Options(**options)
-        self._config = {"store": str(store), **SIZES}
-
+class AmplifierHost(Host):
     async def __aenter__(self) -> Self:
-        async def mount(coordinator: Any, config: Any = None) -> Any:
-            manager = SummarizingContextManager(config, self._options)
-            manager.use_host(coordinator)
-            await manager.set_system_prompt_factory(lambda: PROMPT)
-            await coordinator.mount("context", manager)
-            return manager.close
-
-        sys.modules[_MODULE] = ModuleType(_MODULE)
-        sys.modules[_MODULE].mount = mount
-        self._stack = AsyncExitStack()
-        self._stack.callback(sys.modules.pop, _MODULE)
-        model: Any = Provider(self._conversation)
-        given: Any = {"model": model, "tool": Read(self._conversation), "context": "context-contract"}
-        self._host = await self._stack.enter_async_context(session_of(self._config, session_id=self.session, **given))
+        self.manager = SummarizingContextManager({"store": str(self.store), **SIZES}, Options(**self.options))
+        await self.manager.set_system_prompt_factory(lambda: PROMPT)
+        host.register("amplifier_module_context_contract", "context", self.manager)
+        given: Any = {"model": Provider(self.conversation), "tool": Read(self.conversation)}
+        self._session = host.session_of({}, session_id=self.session, context="context-contract", **given)
+        self._host = await self._session.__aenter__()
+        self.manager.use_host(self._host.coordinator)
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._stack.aclose()
-
-    @property
-    def manager(self) -> SummarizingContextManager:
-        found: SummarizingContextManager = self._host.coordinator.get("context")
-        return found
+        await self.manager.close()
+        await self._session.__aexit__(None, None, None)
 
     async def ask(self, prompt: str) -> None:
         await self._host.execute(prompt)
@@ -104,8 +74,7 @@ class AmplifierHost:
 
     async def restart(self) -> None:
         transcript = await self.manager.get_messages()
-        await self.__aexit__()
-        await self.__aenter__()
+        await super().restart()
         await self.manager.set_messages(transcript)
 
     async def figures(self) -> Any:

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Self
 
 import anyio.to_thread
@@ -19,7 +18,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from summarizing_context import Settings
 from summarizing_context.adapters.langchain import SummarizingMiddleware
 from tests.hosts.contract.rows import Call, Row
-from tests.hosts.contract.script import PROMPT, SIZES, Conversation
+from tests.hosts.contract.script import PROMPT, SIZES, Host
 
 CONFIG: Any = {"configurable": {"thread_id": "contract"}, "recursion_limit": 100}
 
@@ -39,24 +38,22 @@ class Model(GenericFakeChatModel):
         return super()._generate(messages, *rest, **named)
 
 
-class LangChainHost:
+class LangChainHost(Host):
     session = "langchain:contract"
 
-    def __init__(self, conversation: Conversation, store: Path, **options: Any) -> None:
-        self._conversation, self._options = conversation, options
-        self._settings = Settings(store=store, **SIZES)
+    def __init__(self, *given: Any, **options: Any) -> None:
+        super().__init__(*given, **options)
         self._saver = InMemorySaver()
-        self._turn = 0
 
     async def __aenter__(self) -> Self:
         @tool
         def read(path: str) -> str:
             """Read a file."""
-            return self._conversation.result(path)
+            return self.conversation.result(path)
 
-        self.middleware = SummarizingMiddleware(self._settings, **self._options)
+        self.middleware = SummarizingMiddleware(Settings(store=self.store, **SIZES), **self.options)
         self._agent: Any = create_agent(
-            Model(conversation=self._conversation),
+            Model(conversation=self.conversation),
             [read],
             system_prompt=PROMPT,
             middleware=[self.middleware],
@@ -68,9 +65,8 @@ class LangChainHost:
         await anyio.to_thread.run_sync(self.middleware.close)
 
     async def ask(self, prompt: str) -> None:
-        self._turn += 1
         asked = {"messages": [HumanMessage(prompt)]}
-        if self._turn % 2:
+        if self.turns % 2:
             await self._agent.ainvoke(asked, CONFIG)
         else:
             await anyio.to_thread.run_sync(self._agent.invoke, asked, CONFIG)
@@ -87,10 +83,6 @@ class LangChainHost:
 
     async def history(self) -> list[Row]:
         return [row_of(message) for message in self._state()]
-
-    async def restart(self) -> None:
-        await self.__aexit__()
-        await self.__aenter__()
 
     async def figures(self) -> Any:
         return self.middleware.statistics()[self.session]
@@ -113,16 +105,10 @@ def message_of(row: Row) -> BaseMessage:
 
 def row_of(message: BaseMessage) -> Row:
     role = {"human": "user", "ai": "assistant", "tool": "tool"}.get(message.type, message.type)
-    wire = json.dumps([role, message.content, getattr(message, "tool_calls", []), getattr(message, "tool_call_id", "")])
+    asked, answers = getattr(message, "tool_calls", []), getattr(message, "tool_call_id", None)
     blocks: list[Any] = [message.content] if isinstance(message.content, str) else message.content
     texts = [block if isinstance(block, str) else block.get("text", "") for block in blocks]
     thinking = [block["thinking"] for block in blocks if isinstance(block, dict) and block["type"] == "thinking"]
-    calls = [Call(call["id"], call["name"], json.dumps(call["args"])) for call in getattr(message, "tool_calls", [])]
-    return Row(
-        role,
-        "\n".join(text for text in texts if text),
-        tuple(calls),
-        getattr(message, "tool_call_id", None),
-        "\n".join(thinking),
-        wire,
-    )
+    calls = tuple(Call(call["id"], call["name"], json.dumps(call["args"])) for call in asked)
+    wire = json.dumps([role, message.content, asked, answers])
+    return Row(role, "\n".join(filter(None, texts)), calls, answers, "\n".join(thinking), wire)

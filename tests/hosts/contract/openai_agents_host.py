@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any, Self
 
 import pytest
@@ -16,28 +15,21 @@ from openai.types.responses.response_reasoning_item import ResponseReasoningItem
 from summarizing_context import Settings
 from summarizing_context.adapters.openai_agents import summarizing_filter
 from tests.hosts.contract.rows import Call, Row, unchanged
-from tests.hosts.contract.script import PROMPT, SIZES, STEPS, Conversation
+from tests.hosts.contract.script import PROMPT, SIZES, STEPS, Host
 
 Item = dict[str, Any]
 
 
-class OpenAIHost:
-    session = "contract"
-
-    def __init__(self, conversation: Conversation, store: Path, **options: Any) -> None:
-        self._conversation, self._options = conversation, options
-        self._settings = Settings(store=store, session_id="contract", **SIZES)
-        self._file = store.with_name("session.db")
-        self._turn = 0
-
+class OpenAIHost(Host):
     async def __aenter__(self) -> Self:
         @function_tool
         def read(path: str) -> str:
             """Read a file."""
-            return self._conversation.result(path)
+            return self.conversation.result(path)
 
-        self._session = SQLiteSession("contract", self._file)
-        self.shorten = summarizing_filter(self._settings, **self._options)
+        self._session = SQLiteSession(self.session, self.store.with_name("session.db"))
+        settings = Settings(store=self.store, session_id=self.session, **SIZES)
+        self.shorten = summarizing_filter(settings, **self.options)
         model = ScriptedModel([ModelStep.respond(self._reply)] * STEPS)
         self._agent = Agent(name="coder", instructions=PROMPT, tools=[read], model=model)
         return self
@@ -48,13 +40,12 @@ class OpenAIHost:
 
     def _reply(self, call: Any) -> ModelStep:
         assert call.system_instructions == PROMPT
-        return ModelStep(output=output_of(self._conversation.reply([row for row, _ in rows_of(call.input)])))
+        return ModelStep(output=output_of(self.conversation.reply([row for row, _ in rows_of(call.input)])))
 
     async def ask(self, prompt: str) -> None:
-        self._turn += 1
         config = RunConfig(call_model_input_filter=self.shorten, tracing_disabled=True)
         options: Any = {"session": self._session, "run_config": config, "max_turns": 30}
-        if self._turn % 2:
+        if self.turns % 2:
             await Runner.run(self._agent, prompt, **options)
             return
         async for _ in Runner.run_streamed(self._agent, prompt, **options).stream_events():
@@ -70,10 +61,6 @@ class OpenAIHost:
 
     async def history(self) -> list[Row]:
         return [row for row, _ in rows_of(await self._session.get_items())]
-
-    async def restart(self) -> None:
-        await self.__aexit__()
-        await self.__aenter__()
 
     async def figures(self) -> Any:
         return (await self.shorten.context()).statistics()
@@ -100,25 +87,17 @@ def items_of(row: Row) -> list[Any]:
 def rows_of(items: Sequence[Any]) -> Iterator[tuple[Row, list[Item]]]:
     """What a model gave between two inputs is one row; each input is one."""
     said: list[Item] = []
-    for item in items:
-        kind = item.get("type", "message")
-        is_output = kind == "function_call_output"
-        if not is_output and item.get("role", "assistant") == "assistant":
-            if said and kind == "reasoning":  # of another response
-                yield _response(said), said
-                said = []
-            said.append(item)
-            continue
-        if said:
+    for item in [*items, {"role": "end"}]:
+        is_said = "output" not in item and item.get("role", "assistant") == "assistant"
+        if said and (not is_said or item.get("type") == "reasoning"):  # of another response
             yield _response(said), said
             said = []
-        wire = json.dumps(item)
-        if is_output:
-            yield Row("tool", _text(item["output"]), answers=item["call_id"], wire=wire), [item]
-        else:
-            yield Row(item["role"], _text(item["content"]), wire=wire), [item]
-    if said:
-        yield _response(said), said
+        if is_said:
+            said.append(item)
+        elif "output" in item:
+            yield Row("tool", _text(item["output"]), answers=item["call_id"], wire=json.dumps(item)), [item]
+        elif "content" in item:
+            yield Row(item["role"], _text(item["content"]), wire=json.dumps(item)), [item]
 
 
 def _response(items: Sequence[Item]) -> Row:

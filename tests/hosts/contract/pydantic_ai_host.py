@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any, Self
 
 import pytest
@@ -26,25 +25,20 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from summarizing_context import Settings
 from summarizing_context.adapters.pydantic_ai import SummarizingCapability
 from tests.hosts.contract.rows import Call, Row
-from tests.hosts.contract.script import PROMPT, SIZES, Conversation
+from tests.hosts.contract.script import PROMPT, SIZES, Host
 
 
-class PydanticHost:
-    session = "contract"
-
-    def __init__(self, conversation: Conversation, store: Path, **options: Any) -> None:
-        self._conversation, self._options = conversation, options
-        self._settings = Settings(store=store, **SIZES)
-        self._history: list[ModelMessage] = []
+class PydanticHost(Host):
+    _history: Sequence[ModelMessage] = ()
 
     async def __aenter__(self) -> Self:
-        self.capability = SummarizingCapability(self._settings, **self._options)
+        self.capability = SummarizingCapability(Settings(store=self.store, **SIZES), **self.options)
         self._agent = Agent(FunctionModel(self._reply), instructions=PROMPT, capabilities=[self.capability])
 
         @self._agent.tool_plain
         def read(path: str) -> str:
             """Read a file."""
-            return self._conversation.result(path)
+            return self.conversation.result(path)
 
         return self
 
@@ -53,7 +47,7 @@ class PydanticHost:
 
     def _reply(self, messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
         assert info.instructions == PROMPT
-        return response_of(self._conversation.reply(list(rows_of(messages))))
+        return response_of(self.conversation.reply(list(rows_of(messages))))
 
     async def ask(self, prompt: str) -> None:
         run = await self._agent.run(prompt, message_history=self._history, conversation_id=self.session)
@@ -73,9 +67,8 @@ class PydanticHost:
         return list(rows_of(self._history))
 
     async def restart(self) -> None:
-        await self.__aexit__()
         self._history = ModelMessagesTypeAdapter.validate_json(ModelMessagesTypeAdapter.dump_json(self._history))
-        await self.__aenter__()
+        await super().restart()
 
     async def figures(self) -> Any:
         return (await self.capability.context_of(self.session)).statistics()

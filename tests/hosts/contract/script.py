@@ -2,9 +2,12 @@
 
 import json
 import random
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Any
 
 from tests.hosts.contract.judge import Judge
 from tests.hosts.contract.rows import Call, Row
@@ -30,29 +33,39 @@ class Turn:
     replies: tuple[Row, ...]
 
 
-class Host(Protocol):
+class Host(AbstractAsyncContextManager[Any]):
     """A host's real runtime with its fake model, which asks `Conversation.reply`, and a tool, which asks `result`.
 
     It is made with a conversation, the path of a store and options of `open_context`, and is entered by `async with`.
     The model is sent neither the system prompt nor tools as rows. `session` is the session's id in the store.
     """
 
-    session: str
+    session = "contract"
 
+    def __init__(self, conversation: "Conversation", store: Path, **options: Any) -> None:
+        self.conversation, self.store, self.options = conversation, store, options
+        self.turns = 0
+
+    @abstractmethod
     async def ask(self, prompt: str) -> None:
         """Run a turn."""
 
+    @abstractmethod
     async def put(self, log: Sequence[Row]) -> None:
         """Bring the host's history to these rows, by the means that the host has for it."""
 
+    @abstractmethod
     async def history(self) -> list[Row]:
         """The host's own history."""
 
-    async def restart(self) -> None:
-        """Close everything of ours, and begin again with what the host has stored."""
-
+    @abstractmethod
     async def figures(self) -> Any:
         """The statistics of the session since it was opened."""
+
+    async def restart(self) -> None:
+        """Close everything of ours, and begin again with what the host has stored."""
+        await self.__aexit__(None, None, None)
+        await self.__aenter__()
 
 
 def turns() -> Iterator[Turn]:
@@ -146,32 +159,35 @@ class Played:
     """What came of the script with a host."""
 
     conversation: Conversation
+    store: Path
+    session: str  # its name in the store
     history: list[Row]  # as the host has it at the end
     figures: list[Any]  # of each time that the session was open
     restarts: list[bool]  # whether the first request behind each began with all of the last one before it
+    telemetry: Any = None  # of OpenTelemetry's SDK, where it is installed
 
     @property
     def activations(self) -> int:
         return sum(each.activations for each in self.figures)
 
 
-async def play(host: Host, conversation: Conversation) -> Played:
+async def play(host: Host) -> Played:
     """Play the whole script."""
-    figures: list[Any] = []
-    restarted: list[int] = []
+    figures, restarted, conversation = list[Any](), list[int](), host.conversation
+    seen = conversation.judge.seen
     for turn in turns():
         if turn.before == "restart":
             figures.append(await host.figures())
             await host.restart()
-            restarted.append(conversation.judge.seen["requests"])
+            restarted.append(seen["requests"])
         elif turn.before:
             getattr(conversation, turn.before)()
             await host.put(conversation.log)
         conversation.begin(turn)
-        before = conversation.judge.seen["requests"]
+        before = seen["requests"]
+        host.turns += 1
         await host.ask(turn.prompt)
-        assert conversation.judge.seen["requests"] - before == len(turn.replies)
+        assert seen["requests"] - before == len(turn.replies)
     figures.append(await host.figures())
-    history = await host.history()
-    begins = conversation.judge.begins_as_before
-    return Played(conversation, history, figures, [begins[request] for request in restarted])
+    begins = [conversation.judge.begins_as_before[request] for request in restarted]
+    return Played(conversation, host.store, host.session, await host.history(), figures, begins)
