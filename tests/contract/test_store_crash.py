@@ -4,9 +4,7 @@ import hashlib
 import json
 import os
 import signal
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,8 @@ import pytest
 
 from summarizing_context.stores.base import Scope, StoredCheckpoint, StoredEntry, StoredSession
 from tests.contract.store_builders import bytes_beside, check_index, nothing, opened, sql
-from tests.contract.store_crasher import after_checkpoint_steps, another, make_state
+from tests.contract.store_crasher import after_checkpoint_steps, another, make_state, work_until_killed
+from tests.killed_work import killed
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the processes to be killed are forked")
 
@@ -22,26 +21,14 @@ Plan = dict[str, Any]
 Crash = Callable[..., list[str]]
 
 
-@pytest.fixture(scope="module")
-def crasher() -> Iterator[subprocess.Popen[str]]:
-    """One process that forks all those that are killed."""
-    command = [sys.executable, str(Path(__file__).with_name("store_crasher.py"))]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        yield process
-        process.kill()
-
-
 @pytest.fixture
-def crash(crasher: subprocess.Popen[str], path: Path) -> Crash:
+def crash(path: Path) -> Crash:
     """Work on the store until the plan kills it; what was acknowledged before."""
 
-    def run(work: str, **plan: Any) -> list[str]:
-        crasher.stdin.write(json.dumps({"work": work, "path": str(path), **plan}) + "\n")
-        crasher.stdin.flush()
-        outcome = json.loads(crasher.stdout.readline())
-        assert outcome["signal"] == (signal.SIGXFSZ if "size" in plan else signal.SIGKILL), (plan, outcome)
-        acks: list[str] = outcome["acks"]
-        return acks
+    def run(work: str, *, acks: int | None = None, **plan: Any) -> list[str]:
+        told, ended = killed(work_until_killed, {"work": work, "path": str(path), **plan}, after=acks)
+        assert ended == (signal.SIGXFSZ if "size" in plan else signal.SIGKILL), (plan, ended)
+        return told
 
     return run
 
