@@ -10,7 +10,7 @@ from typing import Any
 
 from .grouping import CallGroup, Reading, atoms, entry_places
 from .repairs import LATE_NOTE, SPLIT, STAND_IN, explain, explain_known, is_late_note, is_same_result
-from .shapes import Message, answered_ids, blocks, canonical, canonical_once, result_content
+from .shapes import Message, answered_ids, blocks, canonical, canonical_once, result_contents
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +121,8 @@ class _Walk:
                     return False
                 self.repairs[STAND_IN] += 1
                 continue
-            original = result_content(self.log[sources[identity]], identity)
-            same = is_same_result(result_content(row, identity), original)
+            original = result_contents(self.log[sources[identity]], identity)[0]
+            same = is_same_result(result_contents(row, identity)[0], original)
             if same is None:
                 self.failed = f"view row {self.at} is not the result in log entry {sources[identity]}"
                 return False
@@ -135,7 +135,7 @@ class _Walk:
         """A row is split off only from a message that answers more calls, or speaks; its fields are the message's."""
         source = self.log[origin]
         kept = all(canonical(source.get(key)) == canonical(row[key]) for key in row if key != "content")
-        is_more = set(answered_ids(source)) != set(answered_ids(row))
+        is_more = sorted(answered_ids(source)) != sorted(answered_ids(row))
         return kept and (is_more or self._is_parted(group, row, origin))
 
     def _is_parted(self, group: CallGroup, row: Message, origin: int) -> bool:

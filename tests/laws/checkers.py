@@ -29,11 +29,6 @@ def tool_safe_problems(view: Sequence[Message]) -> list[str]:
     return _read_calls(view)[0]
 
 
-def in_flight(view: Sequence[Message]) -> list[str]:
-    """The calls that wait for their results at the end."""
-    return _read_calls(view)[1]
-
-
 def refusals(rows: Sequence[Message]) -> list[str]:
     """What a provider refuses of a request, which no call in flight may end."""
     problems, waiting = _read_calls(rows)

@@ -21,7 +21,7 @@ from .shapes import (
     media_count,
     once,
     plain_text,
-    result_content,
+    result_contents,
     without_thinking,
 )
 
@@ -84,8 +84,11 @@ def is_late_note(shown: Message, entry: Message, identity: str) -> bool:
     """Text, no result any longer, that holds what came too late, or its head."""
     if called_ids(shown) or answered_ids(shown):
         return False
-    said = plain_text(result_content(entry, identity)).strip()
     told = plain_text(shown.get("content"))
+    return any(_tells_late(told, plain_text(said).strip(), identity) for said in result_contents(entry, identity))
+
+
+def _tells_late(told: str, said: str, identity: str) -> bool:
     bare = "…" in told and len(told) <= NO_ROOM  # shrunk until not even its fence had room
     if not said:
         return "result" in told.lower() or bare
