@@ -72,12 +72,6 @@ def need_sqlite() -> None:
         pytest.skip("from here on the test is about SQLite")
 
 
-def locks(path: Path) -> list[Path]:
-    """The files that say which sessions are claimed."""
-    need_sqlite()
-    return list(path.parent.glob("*.lock"))
-
-
 def nothing() -> None:
     """A callback for those who do not care."""
 
