@@ -83,6 +83,7 @@ async def test_a_fork_has_what_its_checkpoint_had_and_the_rules_that_it_shares_a
         made = await store.checkpoints.save("s", None, Place(0, 2), SHOWN)
         await store.save_pins("s", "another pin", nothing)
         await store.append("t", entries("of another"), nothing)
+        await store.checkpoints.fork("s", made.id, "early")
         await store.replace("s", 1, [ruled("other")], nothing)
         await store.checkpoints.fork("s", made.id, "fork")
         for taken in ("fork", "s", "t"):
@@ -93,7 +94,7 @@ async def test_a_fork_has_what_its_checkpoint_had_and_the_rules_that_it_shares_a
         assert (texts(found), found.project, found.pins) == (["m0", "m1"], "p", "a pin")
         assert list(found.activations) == [(one.provider_key, one.state) for one in SHOWN]
         assert [one.digest for one in found.verdicts] == [b"m0"]
-        assert await store.summaries_of("fork") == {key(1): (summary("text"), (0, 1))}
+        assert await store.summaries_of("early") == {key(1): (summary("text"), (0, 1))}
         await store.claim("fork")  # it has no writer
 
 

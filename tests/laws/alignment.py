@@ -6,6 +6,7 @@ What it cannot explain is a broken law; `checkers` turns it into sentences.
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from .grouping import CallGroup, Reading, atoms, entry_places
@@ -59,27 +60,19 @@ class _Walk:
             self._take_notes()
             if _words(message) and len(late) >= len(answers):  # what is said beside stands behind the notes
                 self._take_words(index)
-        elif self._row(index) and group is not None:
+        elif self._row(index, message) and group is not None:
             self._results(group)
 
     def _take_words(self, index: int) -> None:
         """What a message says beside results has a row of its own."""
         entry = {**self.log[index], "content": _words(self.log[index])}
+        if self._row(index, entry, "what it says beside its results"):
+            self.repairs[SPLIT] += 1
+
+    def _row(self, index: int, entry: Message, what: str = "") -> bool:
         found = explain(self.view[self.at], entry) if self.at < len(self.view) else None
         if found is None:
-            self.failed = f"view row {self.at} is not what log entry {index} says beside its results"
-            return
-        self.repairs.update(found)
-        self.repairs[SPLIT] += 1
-        self.at += 1
-
-    def _row(self, index: int) -> bool:
-        if self.at >= len(self.view):
-            self.failed = f"log entry {index} is missing at the end of the view"
-            return False
-        found = explain(self.view[self.at], self.log[index])
-        if found is None:
-            self.failed = f"view row {self.at} is not log entry {index}, nor a repair of it"
+            self.failed = f"view row {self.at} is not log entry {index}, nor a repair of it: {what}"
             return False
         self.repairs.update(found)
         self.at += 1
@@ -169,12 +162,31 @@ def _words(message: Message) -> list[Any]:
 
 def align(view: Sequence[Message], log: Sequence[Message], reading: Reading) -> Tail | str:
     """The longest tail, or why the best attempt failed."""
-    search = _Search(view, log, reading)
-    found = search.exact()
-    found = search.repaired(len(view) if found is None else found.view_start) or found
-    if found is not None:
-        return found
-    return search.reason if log else Tail(len(view), 0, Counter())
+    starts, of_text = [start for start, _ in atoms(reading)], entry_places(log).of_text
+    begins, best, reason = frozenset(starts), -1, "the view shows none of the newest log entries"
+    for row, shown in enumerate(view):
+        equal = [start for start in of_text.get(canonical_once(shown), ()) if start in begins]
+        # what equals an entry is no repaired one, unless an empty content was put in
+        repaired = () if equal and shown.get("content") else _could_begin(shown, log, reading, starts)
+        for start in chain(equal, repaired):
+            walk = _Walk(view, log, reading, row)
+            if walk.run(start):
+                return Tail(row, start, walk.repairs)
+            if walk.at - row > best:
+                best, reason = walk.at - row, walk.failed
+    return reason if log else Tail(len(view), 0, Counter())
+
+
+def _could_begin(row: Message, log: Sequence[Message], reading: Reading, starts: Sequence[int]) -> Iterator[int]:
+    """A cheap look before a walk: where the row is a repair of the atom's first entry, or its note, of any role."""
+    said, role = canonical_once(row), row.get("role")
+    for start in starts:
+        entry = log[start]
+        if start in reading.orphans and start not in reading.groups:
+            if any(is_late_note(row, entry, identity) for identity in reading.orphans[start]):
+                yield start
+        elif entry.get("role") == role and explain_known(row, entry, (said, canonical_once(entry))):
+            yield start
 
 
 def repairs_of(
@@ -183,58 +195,3 @@ def repairs_of(
     """The repairs, if the view from a row on shows all of the log from an entry on."""
     walk = _Walk(view, log, reading, since[0])
     return walk.repairs if walk.run(since[1]) else None
-
-
-class _Search:
-    """Looks for the tail's first row: first among rows that equal an entry, then among repaired ones before it."""
-
-    def __init__(self, view: Sequence[Message], log: Sequence[Message], reading: Reading) -> None:
-        self.view, self.log, self.reading = view, log, reading
-        self.starts = [start for start, _ in atoms(reading)]
-        self.begins = frozenset(self.starts)
-        self.best, self.reason = -1, "the view shows none of the newest log entries"
-
-        self.of_text = entry_places(log).of_text
-        late = self.begins.intersection(reading.orphans).difference(reading.groups)
-        self.late = {start: reading.orphans[start] for start in late}  # results that are shown as notes, with their ids
-
-    def exact(self) -> Tail | None:
-        for row, message in enumerate(self.view):
-            for start in self._equal(message):
-                found = self._walk(row, start)
-                if found:
-                    return found
-        return None
-
-    def _equal(self, row: Message) -> list[int]:
-        """The starts whose first entry equals the row."""
-        return [start for start in self.of_text.get(canonical_once(row), ()) if start in self.begins]
-
-    def repaired(self, rows: int) -> Tail | None:
-        for row in range(rows):
-            if self.view[row].get("content") and self._equal(self.view[row]):
-                continue  # what equals an entry is no repaired one, unless an empty content was put in
-            for start in self._could_begin(self.view[row]):
-                found = self._walk(row, start)
-                if found:
-                    return found
-        return None
-
-    def _could_begin(self, row: Message) -> Iterator[int]:
-        """A cheap look before a walk: where the row is a repair of the atom's first entry, or its note, of any role."""
-        said, role = canonical_once(row), row.get("role")
-        for start in self.starts:
-            entry = self.log[start]
-            if start in self.late:
-                if any(is_late_note(row, entry, identity) for identity in self.late[start]):
-                    yield start
-            elif entry.get("role") == role and explain_known(row, entry, (said, canonical_once(entry))):
-                yield start
-
-    def _walk(self, row: int, start: int) -> Tail | None:
-        walk = _Walk(self.view, self.log, self.reading, row)
-        if walk.run(start):
-            return Tail(row, start, walk.repairs)
-        if walk.at - row > self.best:
-            self.best, self.reason = walk.at - row, walk.failed
-        return None

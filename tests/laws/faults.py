@@ -103,7 +103,8 @@ class FaultyStore:
     def __init__(self, inner: Any, rng: random.Random, done: Counter[str], *, rate: float = 0.15) -> None:
         self.inner, self.rng, self.done, self.rate = inner, rng, done, rate
         self.name = inner.name
-        self.checkpoints = _FaultyCheckpoints(self)
+        self.checkpoints, replace = inner.checkpoints, inner.checkpoints.replace
+        self.checkpoints.replace = lambda *given, **more: self.write("replace", lambda: replace(*given, **more))
         self.queued: set[asyncio.Future[Any]] = set()
         self.lost: set[str] = set()  # providers whose last state is not kept
 
@@ -151,19 +152,6 @@ class FaultyStore:
         if self.rng.random() < self.rate / 2:
             self.done[f"store {what} {when}"] += 1
             raise StoreError(f"{self.name}: a fault of the test in {what}")
-
-
-class _FaultyCheckpoints:
-    """The checkpoints of a faulty store: replacing a log with one is a write of the log like any other."""
-
-    def __init__(self, store: FaultyStore) -> None:
-        self._store, self._inner = store, store.inner.checkpoints
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
-
-    async def replace(self, *arguments: Any, **committed: Any) -> Any:
-        return await self._store.write("replace", lambda: self._inner.replace(*arguments, **committed))
 
 
 async def _raised(error: StoreError) -> None:

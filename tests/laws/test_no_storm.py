@@ -8,9 +8,10 @@ import random
 import pytest
 
 from .amounts import REQUESTS
-from .builders import Message, assistant, call, count, result, session, user, words
+from .builders import Message, assistant, call, count, result, session, system, user, words
 from .judge import Judge, watched
 from .summarizers import Counting, Failing
+from .test_tail_is_untouched import huge
 
 BUDGET, MIN_FREE = 4_000, 0.12
 NEARLY = words(random.Random(41), BUDGET * 95 // 100)
@@ -22,19 +23,14 @@ def forty() -> list[Message]:
     return [call("openai", *((i, "read", {}) for i in ids)), *(result("openai", i, each) for i in ids)]
 
 
+PLACES = ("user", "blocks", "argument-openai", "result-openai", "result-anthropic")
 HUGE = {
-    "user text": [user(NEARLY)],
-    "blocks": [user([{"type": "text", "text": NEARLY[n : n + 1_500]} for n in range(0, len(NEARLY), 1_500)])],
-    "argument": [call("openai", ("h", "write", {"text": NEARLY})), result("openai", "h", "ok")],
-    "result": [call("openai", ("h", "read", {})), result("openai", "h", NEARLY)],
-    "result block": [call("anthropic", ("h", "read", {})), result("anthropic", "h", NEARLY)],
+    **{place: huge(place, NEARLY) for place in PLACES},
     "forty results": forty(),
-    "assistant text": [user("tell"), assistant(NEARLY)],
-    "system row": [{"role": "system", "content": NEARLY}],
+    "assistant": [user("tell"), assistant(NEARLY)],
+    "system": [system(NEARLY)],
 }
-
-
-OTHERS = [("argument", "truncate"), ("forty results", "summarize"), ("user text", "truncate")]
+OTHERS = [("argument-openai", "truncate"), ("forty results", "summarize"), ("user", "truncate")]
 
 
 async def many_views(judge: Judge, views: int) -> float:
@@ -68,7 +64,7 @@ async def test_many_requests_after_a_huge_message_cause_no_storm(kind: str, stra
 
 async def test_views_without_new_messages_never_activate_again() -> None:
     async with watched(Failing(), budget=BUDGET) as judge:
-        await judge.add(*session(44, 100), *HUGE["user text"])
+        await judge.add(*session(44, 100), *HUGE["user"])
         await judge.view()
         before = judge.activations
         first = await judge.view()
