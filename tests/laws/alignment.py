@@ -1,8 +1,11 @@
 """Find the raw tail of a view: the longest end of it that shows the newest log entries, group by group.
 
-What it cannot explain is a broken law; `checkers` turns it into sentences.
+What it cannot explain is a broken law; `checkers` turns it into sentences. Of a group too wide to be shown a view shows
+only the newest messages, each by itself, results as notes and calls as their number: what came before them in the group
+is left out, what comes behind it is shown as ever.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -10,8 +13,11 @@ from itertools import chain
 from typing import Any
 
 from .grouping import CallGroup, Reading, atoms, entry_places
-from .repairs import LATE_NOTE, SPLIT, STAND_IN, explain, explain_known, is_late_note, is_same_result
-from .shapes import Message, answered_ids, blocks, canonical, canonical_once, result_contents
+from .repairs import LATE_NOTE, SHRUNK, SPLIT, STAND_IN, explain, explain_known, is_late_note, is_same_result
+from .shapes import Message, answered_ids, blocks, called_ids, canonical, canonical_once, result_contents
+
+COUNT = re.compile(r"\[(\d+) calls? left out\]")
+MUTE = re.compile(r"…|\[… \d+ tokens left out …\]|\[\d+ calls? left out\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,9 +195,31 @@ def _could_begin(row: Message, log: Sequence[Message], reading: Reading, starts:
             yield start
 
 
-def repairs_of(
-    view: Sequence[Message], log: Sequence[Message], reading: Reading, since: tuple[int, int]
-) -> Counter[str] | None:
-    """The repairs, if the view from a row on shows all of the log from an entry on."""
-    walk = _Walk(view, log, reading, since[0])
-    return walk.repairs if walk.run(since[1]) else None
+def find_alone(view: Sequence[Message], log: Sequence[Message], reading: Reading) -> Tail | None:
+    """The raw tail of a view that begins within a group, if any group of the log explains it."""
+    places = [at for at, shown in enumerate(view) if _is_of_no_group(shown)]
+    for start, stop in reversed(reading.runs if places else ()):
+        for row in places:
+            for since in range(max(start, stop - (len(view) - row)), stop):
+                alone, behind = log[since:stop], row + stop - since
+                if not all(map(_shows_alone, view[row:behind], alone)):
+                    continue
+                walk = _Walk(view, log, reading, behind)
+                if walk.run(stop):
+                    told = Counter(LATE_NOTE if answered_ids(entry) else SHRUNK for entry in alone)
+                    return Tail(row, start, walk.repairs + told, (start, stop))
+    return None
+
+
+def _is_of_no_group(shown: Message) -> bool:
+    content = str(shown.get("content"))
+    return shown.get("role") == "user" and (content.startswith("<late_result ") or bool(MUTE.fullmatch(content)))
+
+
+def _shows_alone(shown: Message, entry: Message) -> bool:
+    if answers := answered_ids(entry):
+        return any(is_late_note(shown, entry, identity) for identity in answers)
+    if calls := called_ids(entry):
+        told = COUNT.fullmatch(str(shown.get("content")))
+        return shown.get("content") == "…" or (told is not None and int(told[1]) == len(calls))
+    return explain(shown, entry) is not None

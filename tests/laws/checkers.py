@@ -6,10 +6,9 @@ Pure functions over plain dicts, for messages of any provider. Driving a context
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 
-from .alignment import Tail, align
-from .alone import find_alone
+from .alignment import Tail, align, find_alone
 from .grouping import entry_places, has_words, read_log
 from .repairs import SHRUNK, explain, explain_known, is_told_of
 from .shapes import (
@@ -63,36 +62,25 @@ def order_problems(view: Sequence[Message], log: Sequence[Message]) -> list[str]
     A raw row is recognised by deep equality, so shrunk rows, notes and the header are passed over.
     """
     log = sendable(log)
-    places = entry_places(log).of_identity
+    places, groups = entry_places(log).of_identity, read_log(log).groups
     problems: list[str] = []
-    bound = len(log)
-    matched: dict[int, int] = {}
+    bound, matched = len(log), set[int]()
     for row in range(len(view) - 1, -1, -1):
         found = places.get(identity_once(view[row]), [])
         if not found or answered_ids(view[row]):
             continue
         earlier = bisect_left(found, bound)
-        if not earlier:
+        if earlier:
+            bound = found[earlier - 1]
+            matched.add(row)
+        else:
             problems.append(f"row {row} is log entry {found[-1]} but stands before log entry {bound}")
-            continue
-        bound = matched[row] = found[earlier - 1]
-    return problems + _result_order_problems(view, log, places, matched)
-
-
-def _result_order_problems(
-    view: Sequence[Message], log: Sequence[Message], places: Mapping[str, Sequence[int]], matched: dict[int, int]
-) -> list[str]:
-    problems: list[str] = []
-    reading = read_log(log)
-    calls: Sequence[int] = []  # the entries that equal the last row without results
+    calls: list[int] = []  # those of the entries that equal the last row without results
     for row, message in enumerate(view):
         found = places.get(identity_once(message), [])
         if not answered_ids(message):
-            calls = found if row in matched else []
-            continue
-        groups = [reading.groups[call] for call in calls if call in reading.groups]
-        own = {index for group in groups for index, _ in group.results}
-        if found and groups and not own.intersection(found):
+            calls = [index for index in found if row in matched and index in groups]
+        elif found and calls and not any(index in found for call in calls for index, _ in groups[call].results):
             problems.append(f"row {row} is log entry {found[0]}, which does not answer log entry {calls[0]}")
     return problems
 

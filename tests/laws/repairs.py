@@ -208,9 +208,11 @@ def _is_shrunk_block(shown: Any, original: Any) -> bool:
         return False
     if shown.get("type") != kind:
         return kind not in ("text", "tool_use", "tool_call", "tool_result") and shown.get("type") == "text"
-    if shown.keys() != original.keys():
-        return False
-    return all(_is_shrunk_field(key, shown[key], original[key]) for key in original)
+    return _are_shrunk_fields(shown, original)
+
+
+def _are_shrunk_fields(shown: Message, original: Message) -> bool:
+    return shown.keys() == original.keys() and all(_is_shrunk_field(key, shown[key], original[key]) for key in original)
 
 
 def _is_shrunk_field(key: str, shown: Any, original: Any) -> bool:
@@ -226,12 +228,8 @@ def _is_shrunk_field(key: str, shown: Any, original: Any) -> bool:
 def _are_shrunk_calls(shown: Any, original: Any) -> bool:
     if not isinstance(shown, list) or not isinstance(original, list) or len(shown) != len(original):
         return False
-    return all(
-        isinstance(left, Mapping)
-        and left.keys() == right.keys()
-        and all(_is_shrunk_field(key, left[key], right[key]) for key in right)
-        for left, right in zip(shown, original, strict=True)
-    )
+    pairs = zip(shown, original, strict=True)
+    return all(isinstance(left, Mapping) and _are_shrunk_fields(left, right) for left, right in pairs)
 
 
 def _are_shrunk_arguments(shown: Any, original: Any) -> bool:
