@@ -89,9 +89,8 @@ class Judge:
 
     async def clear(self) -> None:
         await self.context.clear()
-        self.log, self.interrupted, self.loaded = [], [], 0
-        self.last = []
-        self.shown = {}
+        before, self.log = self.log, []
+        self.replaced(before)
 
     def closing(self) -> None:
         """Before the context is closed: what changes the next view, and was told by now, is taken note of.

@@ -9,7 +9,7 @@ import pytest
 
 from .amounts import REQUESTS
 from .builders import Message, assistant, call, count, result, session, system, user, words
-from .judge import Judge, watched
+from .judge import watched
 from .summarizers import Counting, Failing
 from .test_tail_is_untouched import huge
 
@@ -33,21 +33,6 @@ HUGE = {
 OTHERS = [("argument-openai", "truncate"), ("forty results", "summarize"), ("user", "truncate")]
 
 
-async def many_views(judge: Judge, views: int) -> float:
-    """Requests with a little text between them, some of them judged; the number of activations that this justifies."""
-    tokens, judge.thorough = 0, 10
-    for number in range(views):
-        message = (user if number % 2 else assistant)(f"step {number}")
-        tokens += 4 + count(message["content"])
-        await judge.add(message)
-        if number % 50 == 0:
-            await judge.view()
-        else:
-            await judge.context.get_messages_for_request()
-            assert judge.context.last_view.tokens <= BUDGET
-    return tokens / (MIN_FREE * BUDGET) + 1
-
-
 @pytest.mark.parametrize(("kind", "strategy"), [*((kind, "hierarchical") for kind in sorted(HUGE)), *OTHERS])
 async def test_many_requests_after_a_huge_message_cause_no_storm(kind: str, strategy: str) -> None:
     summarizer = Failing() if strategy == "hierarchical" else Counting()
@@ -56,9 +41,17 @@ async def test_many_requests_after_a_huge_message_cause_no_storm(kind: str, stra
         await judge.view()
         await judge.add(*HUGE[kind])
         await judge.view()
-        before = judge.context.statistics().activations
-        allowed = await many_views(judge, REQUESTS)
-        assert judge.context.statistics().activations - before <= allowed
+        before, tokens, judge.thorough = judge.context.statistics().activations, 0, 10
+        for number in range(REQUESTS):  # with a little text between them; some are judged
+            message = (user if number % 2 else assistant)(f"step {number}")
+            tokens += 4 + count(message["content"])
+            await judge.add(message)
+            if number % 50 == 0:
+                await judge.view()
+            else:
+                await judge.context.get_messages_for_request()
+                assert judge.context.last_view.tokens <= BUDGET
+        assert judge.context.statistics().activations - before <= tokens / (MIN_FREE * BUDGET) + 1
         assert before > 0
 
 
