@@ -13,7 +13,7 @@ from itertools import chain
 from typing import Any
 
 from .grouping import CallGroup, Reading, atoms, entry_places
-from .repairs import LATE_NOTE, SHRUNK, SPLIT, STAND_IN, explain, explain_known, is_late_note, is_same_result
+from .repairs import LATE_NOTE, SHRUNK, SPLIT, STAND_IN, explain, is_late_note, is_same_result
 from .shapes import Message, answered_ids, blocks, called_ids, canonical, canonical_once, result_contents
 
 COUNT = re.compile(r"\[(\d+) calls? left out\]")
@@ -185,13 +185,12 @@ def align(view: Sequence[Message], log: Sequence[Message], reading: Reading) -> 
 
 def _could_begin(row: Message, log: Sequence[Message], reading: Reading, starts: Sequence[int]) -> Iterator[int]:
     """A cheap look before a walk: where the row is a repair of the atom's first entry, or its note, of any role."""
-    said, role = canonical_once(row), row.get("role")
     for start in starts:
         entry = log[start]
         if start in reading.orphans and start not in reading.groups:
             if any(is_late_note(row, entry, identity) for identity in reading.orphans[start]):
                 yield start
-        elif entry.get("role") == role and explain_known(row, entry, (said, canonical_once(entry))):
+        elif explain(row, entry):
             yield start
 
 

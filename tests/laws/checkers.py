@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from .alignment import Tail, align, find_alone
 from .grouping import entry_places, has_words, read_log
-from .repairs import SHRUNK, explain, explain_known, is_told_of
+from .repairs import SHRUNK, explain, is_told_of
 from .shapes import (
     Message,
     answered_ids,
@@ -188,24 +188,13 @@ def _fewest_strangers(rows: Sequence[Message], covered: Sequence[Message], start
     """How many of the rows are no pins, when as many as possible are taken for pins in the log's order."""
     reached = {start: 0}  # first entry that may come next -> strangers so far
     for row in rows:
-        shown = _shown_by(row, covered, pins)
+        shown = [at for at in pins if explain(row, covered[at]) is not None or is_told_of(row, covered[at])]
         after = {place: strangers + 1 for place, strangers in reached.items()}
         for place, strangers in reached.items():
             for index in shown[bisect_left(shown, place) :][:1]:
                 after[index + 1] = min(strangers, after.get(index + 1, strangers))
         reached = after
     return min(reached.values())
-
-
-def _shown_by(row: Message, log: Sequence[Message], places: Sequence[int]) -> list[int]:
-    """Those of the places where the row shows the entry."""
-    role, said, shown = row.get("role"), canonical_once(row), []
-    for index in places:
-        entry = log[index]
-        repairs = explain_known(row, entry, (said, canonical_once(entry))) if entry.get("role") == role else None
-        if repairs is not None or is_told_of(row, entry):
-            shown.append(index)
-    return shown
 
 
 def _first_equal(row: Message, log: Sequence[Message], among: range) -> list[int]:

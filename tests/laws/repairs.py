@@ -44,11 +44,7 @@ def explain(shown: Message, entry: Message) -> frozenset[str] | None:
     """The repairs that turn the entry into what is shown; nothing for equal ones, None if no repair explains it."""
     if shown.get("role") != entry.get("role"):
         return None
-    return explain_known(shown, entry, (canonical_once(shown), canonical_once(entry)))
-
-
-def explain_known(shown: Message, entry: Message, key: tuple[str, str]) -> frozenset[str] | None:
-    """The same for two messages of one role, whose canonical texts are at hand."""
+    key = canonical_once(shown), canonical_once(entry)
     if key[0] == key[1]:
         return frozenset()
     if key not in _EXPLAINED:
