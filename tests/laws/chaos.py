@@ -18,10 +18,10 @@ from summarizing_context.errors import StoreError, UndoError
 from tests.behaviour.contexts import Provider
 
 from .builders import DIALECTS, Message, Script, assistant, call, count, result, results, system, user, words
-from .faults import FaultyStore, FaultySummarizer, Lying
+from .faults import FLAKY, FaultyStore, FaultySummarizer, Lying
 from .judge import SMALL, TINY, Judge, LawBroken, most_passes
 from .places import kept_at
-from .summarizers import Counting, Failing, Flaky, Sleeping
+from .summarizers import Counting, Failing, Sleeping
 
 BUDGETS = (100, 150, 300, 700, 1_500, 4_000)
 KINDS = {
@@ -30,7 +30,7 @@ KINDS = {
     "again": 1, "killed": 1,
 }  # fmt: skip
 SUMMARIZERS: list[Callable[[], Any]] = [
-    lambda: None, lambda: Counting("counting/1"), Failing, Sleeping, Flaky, lambda: Lying("echo"),
+    lambda: None, lambda: Counting("counting/1"), Failing, Sleeping, lambda: Lying(*FLAKY), lambda: Lying("echo"),
 ]  # fmt: skip
 THOUGHT = {"type": "thinking", "thinking": "so be it", "signature": "Sig" * 9}
 PICTURE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}
