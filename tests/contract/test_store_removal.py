@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from summarizing_context.errors import StoreLockedError
-from summarizing_context.stores.base import Place, SessionStore, StoredEntry, StoredVerdict
+from summarizing_context.stores.base import Place, StoredEntry, StoredVerdict
 from tests.contract.store_builders import bytes_beside, entries, key, log_of, nothing, numbered, opened, sql, summary
 
 pytestmark = pytest.mark.usefixtures("backend")
@@ -16,18 +16,13 @@ def is_there(path: Path, text: str) -> bool:
     return any(text.encode() in content for content in bytes_beside(path).values())
 
 
-async def fork(store: SessionStore, new_id: str, source: str, stop: int) -> None:
-    """Fork a session without leaving a checkpoint, and claim the fork."""
-    made = await store.checkpoints.save(source, None, Place(0, stop), [])
-    await store.checkpoints.fork(source, made.id, new_id)
-    await store.checkpoints.delete(source, made.id)
-    await store.claim(new_id)
-
-
 async def test_a_fork_that_goes_on_where_a_session_ended_keeps_what_it_adds_while_that_one_is_deleted(path):
     async with opened(path, "gone") as store:
         await store.append("gone", numbered(1_500), nothing)
-        await fork(store, "kept", "gone", 1_500)
+        made = await store.checkpoints.save("gone", None, Place(0, 1_500), [])
+        await store.checkpoints.fork("gone", made.id, "kept")
+        await store.checkpoints.delete("gone", made.id)
+        await store.claim("kept")
         made = await store.checkpoints.save("kept", None, Place(0, 1_500), [])
         await store.append("kept", entries("taken back"), nothing)
         await store.checkpoints.restore("kept", made.id, Place(0, 1_501), "back", [], nothing)  # on the other's branch

@@ -5,31 +5,23 @@ import re
 
 from .builders import assistant, marked, user
 from .checkers import find_tail
-from .judge import Judge, most_passes, watched
+from .judge import most_passes, watched
 from .shapes import plain_text
 from .summarizers import Provenance, joined, provenance
 
 SHORT = {"segment_min": 50, "segment_target": 150, "segment_max": 300, "summary_max_tokens": 37}
 
 
-async def feed(judge: Judge, turns: int) -> dict[int, int]:
-    """Marked turns with a settled view after each; the entry of each marker's number."""
-    rng, entry, number = random.Random(33), {}, 0
-    for _ in range(turns):
-        for make in (user, assistant):
-            text, marks = marked(number, rng.randint(30, 120))
-            entry.update(dict.fromkeys(range(number, number + len(marks)), len(judge.log)))
-            number += len(marks)
-            await judge.add(make(text))
-        await judge.context.wait_idle()
-        await judge.view()
-    return entry
-
-
 async def test_no_fact_is_passed_on_more_often_than_the_tree_is_high() -> None:
-    summarizer = Provenance()
+    summarizer, rng, entry = Provenance(), random.Random(33), dict[int, int]()  # the log entry of each marker
     async with watched(summarizer, budget=1_500, **SHORT) as judge:
-        entry = await feed(judge, 90)
+        for _ in range(90):
+            for make in (user, assistant):
+                text, marks = marked(len(entry), rng.randint(30, 120))
+                entry.update(dict.fromkeys(range(len(entry), len(entry) + len(marks)), len(judge.log)))
+                await judge.add(make(text))
+            await judge.context.wait_idle()
+            await judge.view()
         segments = len({job.range_hash for job in summarizer.segments})
         bound = most_passes(segments)
         assert segments >= 64

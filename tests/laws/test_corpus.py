@@ -55,17 +55,13 @@ async def test_a_transcript_gives_lawful_views(name: str, budget: int) -> None:
         await replay(judge, log)
         assert judge.refused == 0
         assert judge.views > 5
-        if size_of(log) > 2 * budget:
+        if sum(count(str(message.get("content"))) for message in log) > 2 * budget:
             assert judge.activations > 0
             assert judge.covered > 0
         counted = judge.context.statistics().repairs
         assert {kind for kind in judge.repairs if not counted.get(kind)} == set()
         if budget == ROOMY:
             assert EXPECTED.get(name, set()) <= set(judge.repairs)
-
-
-def size_of(log: list[Message]) -> int:
-    return sum(count(str(message.get("content"))) for message in log)
 
 
 async def test_the_command_plays_a_transcript_and_finds_nothing_broken() -> None:
