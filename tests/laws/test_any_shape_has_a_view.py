@@ -17,14 +17,6 @@ from .builders import Message, assistant, call, count, result, system, user
 from .checkers import prefix_problems, tool_safe_problems, view_tokens
 from .shapes import THINKING_BLOCKS, blocks, canonical, plain_text
 
-SHAPES = [
-    "text blocks", "bare strings", "said blocks", "unknown blocks", "images", "results of blocks", "result blocks",
-    "one row of results", "rows of results", "results with words", "calls in flight", "calls in flight as blocks",
-    "system blocks", "argument fields", "argument keys", "fields as text", "long names", "signed thinking",
-    "refusal and function call", "result without a call", "mixed", "late results", "reminders",
-    "long type", "odd type", "loaded tools",
-]  # fmt: skip
-
 
 def _texts(n: int) -> list[Message]:
     return [{"type": "text", "text": f"line {i} of the listing"} for i in range(n)]
@@ -34,8 +26,8 @@ def _result(id: str, content: Any) -> Message:
     return {"type": "tool_result", "tool_use_id": id, "content": content}
 
 
-def odd_log(shape: str, n: int) -> list[Message]:
-    """A short log that ends with so many things of that shape."""
+def odd_ends(n: int) -> dict[str, list[Message]]:
+    """Of each shape, what ends a log with so many things of it."""
     ids = [f"c{i}" for i in range(n)]
     calls = call("anthropic", *((i, "ls", {}) for i in ids))
     fields = {f"k{i}": f"value {i}" for i in range(n)}
@@ -44,7 +36,7 @@ def odd_log(shape: str, n: int) -> list[Message]:
     function = {"function_call": {"name": "f" * n, "arguments": json.dumps(fields)}}
     listing = result("openai", "c", _texts(n))
     several = [*(_result(i, [*_texts(2), {"type": "image"}]) for i in ids), *_texts(n), "end", 7, None]
-    made: dict[str, list[Message]] = {
+    return {
         "long type": [user("see") | {"type": "kind " * n}],
         "odd type": [user("see") | {"type": fields}],
         "loaded tools": [assistant("loaded") | {"metadata": {"openai:tool_search_items": _texts(n)}}],
@@ -72,7 +64,13 @@ def odd_log(shape: str, n: int) -> list[Message]:
         "late results": [calls, user("never mind"), *(user([_result(i, f"line {i}")]) for i in ids[:40])],
         "reminders": [{**user(f"note {i}"), "ephemeral": True} for i in range(n)],
     }  # fmt: skip
-    return [system("Be brief."), user("hi there"), assistant("hello"), *made[shape]]
+
+
+SHAPES = list(odd_ends(1))
+
+
+def odd_log(shape: str, n: int) -> list[Message]:
+    return [system("Be brief."), user("hi there"), assistant("hello"), *odd_ends(n)[shape]]
 
 
 COUNTERS: dict[str, Callable[[str], int]] = {"quarter": count, "len": len, "words": lambda text: len(text.split())}
