@@ -475,7 +475,7 @@ class Settings:
 
     high_water: Share | None = _setting(
         None,
-        "Share at which an activation starts. With none, 0.92, and less from 48,000 tokens on, down to 0.8.",
+        "Share at which an activation starts. With none, 0.92, and less from 48,000 tokens on, down to 0.85.",
         group="When a view changes, and what it holds. Shares are of *room*: the budget less its leading system rows.",
     )
     low_water: Share = _setting(0.08, "Share that the raw tail takes after an activation.")

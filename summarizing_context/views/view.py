@@ -82,7 +82,7 @@ class Room:
         self.low = settings.low_water * shared
         self.min_free = 0.12 * tokens
         # each request reads the view again: in large rooms that costs more than activations that come earlier
-        early = max(0.8 * shared, HIGH_WATER * ENDS_FROM, self.low + self.min_free)
+        early = max(0.85 * shared, HIGH_WATER * ENDS_FROM, self.low + self.min_free)
         share = settings.high_water
         self.high = self.staying + (min(HIGH_WATER * shared, early) if share is None else share * shared)
         self.takes_ends = tokens >= ENDS_FROM if settings.natural_ends is None else settings.natural_ends

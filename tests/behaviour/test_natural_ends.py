@@ -171,7 +171,7 @@ def test_the_tool_has_a_schema_for_each_style():
 
 
 @pytest.mark.parametrize(
-    ("budget", "given", "share"), [(8_000, {}, 0.92), (64_000, {}, 0.8), (64_000, {"high_water": 0.92}, 0.92)]
+    ("budget", "given", "share"), [(8_000, {}, 0.92), (64_000, {}, 0.85), (64_000, {"high_water": 0.92}, 0.92)]
 )
 async def test_large_rooms_activate_at_a_lower_high_water_unless_one_is_set(budget: int, given: Any, share: float):
     async with begun(max_tokens=budget, natural_ends=False, **given) as context:

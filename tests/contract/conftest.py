@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,7 +31,7 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def store(where: str, backend: str) -> AsyncIterator[store_builders.OpenableStore]:
+async def store(where: str, backend: str) -> AsyncIterator[Any]:
     """An open store that has claimed the session `s`."""
     async with store_builders.opened(where, "s") as one:
         yield one

@@ -7,10 +7,10 @@ than SQLite a test is skipped from where it looks at a bare connection, at files
 import os
 import pkgutil
 import sqlite3
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
 
@@ -20,33 +20,21 @@ from summarizing_context.stores.sqlite.store import SqliteStore
 from tests import postgres_server
 
 
-class OpenableStore(SessionStore, Protocol):
-    """A store of any backend, to be opened first: `StoreError` where that was done before."""
-
-    async def open(self) -> None: ...
-
-
-class Backend(Protocol):
-    """Makes a store at a path, or in memory for `:memory:`. Stores at one path share what they keep."""
-
-    def __call__(self, path: str | Path, *, read_only: bool = False) -> OpenableStore: ...
-
-
-def make_postgres_store(path: str | Path, **options: Any) -> OpenableStore:
+def make_postgres_store(path: str | Path, **options: Any) -> Any:
     """A store in a schema of its own for each path, on the server that the fixture `backend` has started."""
     from summarizing_context.contrib.postgres.store import PostgresStore
 
     return PostgresStore(postgres_server.address_for(path), **options)
 
 
-BACKENDS: dict[str, Backend] = {"sqlite": SqliteStore, "postgres": make_postgres_store}
+BACKENDS: dict[str, Callable[..., Any]] = {"sqlite": SqliteStore, "postgres": make_postgres_store}
 if named := os.environ.get("CONTRACT_STORE"):  # a store of your own, as `module:Class`
     BACKENDS["yours"] = pkgutil.resolve_name(named)
 
 chosen = "sqlite"  # the backend that is tested; the fixture `backend` sets it
 
 
-def make_store(path: str | Path, **options: Any) -> OpenableStore:
+def make_store(path: str | Path, **options: Any) -> Any:
     """A store of the backend that is tested, not opened yet."""
     if options.keys() - {"read_only"}:
         need_sqlite()
@@ -54,7 +42,7 @@ def make_store(path: str | Path, **options: Any) -> OpenableStore:
 
 
 @asynccontextmanager
-async def opened(path: str | Path, *claims: str, **options: Any) -> AsyncIterator[OpenableStore]:
+async def opened(path: str | Path, *claims: str, **options: Any) -> AsyncIterator[Any]:
     """An open store that has claimed these sessions."""
     store = make_store(path, **options)
     await store.open()
@@ -70,12 +58,6 @@ def need_sqlite() -> None:
     """Skip the test for other backends."""
     if chosen != "sqlite":
         pytest.skip("from here on the test is about SQLite")
-
-
-def locks(path: Path) -> list[Path]:
-    """The files that say which sessions are claimed."""
-    need_sqlite()
-    return list(path.parent.glob("*.lock"))
 
 
 def nothing() -> None:

@@ -1,9 +1,8 @@
-"""Run by `test_store_crash.py`: forks a process for each plan it reads, which works on a store until it is killed.
+"""What `test_store_crash.py` has killed: work on a store, by a plan.
 
-A plan is a line of JSON: `work` names what is done; the process is killed by SIGKILL in the `nth` statement that
-begins with `statement`, after `steps` steps of SQLite's machine;
-or by SIGXFSZ in the middle of a write, when a file would grow beyond `size` bytes; or by SIGKILL from here, after
-`acks` acknowledgements. The answer is a line of JSON with the acknowledgements that came through, and the signal.
+`work` names what is done; the process is killed by SIGKILL in the `nth` statement that begins with `statement`, after
+`steps` steps of SQLite's machine; or by SIGXFSZ in the middle of a write, when a file would grow beyond `size` bytes;
+or from outside.
 """
 
 import asyncio
@@ -13,20 +12,16 @@ import os
 import resource
 import signal
 import sqlite3
-import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
-
 from summarizing_context.stores.base import Place, StoredEntry, StoredProviderView
 from summarizing_context.stores.sqlite.store import SqliteStore
 
 Ack = Callable[[str], None]
-PATIENCE = 120  # seconds; a process that is not killed by then ends itself, by SIGALRM
 
 
 def make_entry(name: str, size: int) -> StoredEntry:
@@ -170,12 +165,8 @@ def watch(plan: dict[str, Any]) -> Callable[[], None]:
     return arm
 
 
-async def work_until_killed(plan: dict[str, Any], pipe: int) -> None:
+async def work_until_killed(ack: Ack, plan: dict[str, Any]) -> None:
     arm = watch(plan)
-
-    def ack(text: str) -> None:
-        os.write(pipe, json.dumps(text).encode() + b"\n")
-
     if plan["work"] == "create":
         await create(plan["path"], arm, ack)
     store = SqliteStore(Path(plan["path"]))
@@ -183,40 +174,3 @@ async def work_until_killed(plan: dict[str, Any], pipe: int) -> None:
     await store.claim("s")
     arm()
     await WORKS[plan["work"]](store, ack)
-
-
-def run(plan: dict[str, Any]) -> dict[str, Any]:
-    """Fork, collect what is acknowledged, and say how it ended."""
-    reading, writing = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        os.close(reading)
-        try:
-            signal.alarm(PATIENCE)
-            asyncio.run(work_until_killed(plan, writing))
-        finally:
-            os._exit(1)
-    os.close(writing)
-    acks: list[Any] = []
-    with os.fdopen(reading) as pipe:
-        for line in pipe:
-            if not line.endswith("\n"):
-                break  # it was killed while it said so
-            acks.append(json.loads(line))
-            if len(acks) == plan.get("acks"):
-                os.kill(pid, signal.SIGKILL)
-    _, status = os.waitpid(pid, 0)
-    return {"acks": acks, "signal": os.WTERMSIG(status) if os.WIFSIGNALED(status) else None}
-
-
-async def warm_up() -> None:
-    """Make a store in memory, which the forks copy."""
-    store = SqliteStore(":memory:")
-    await store.open()
-    await store.close()
-
-
-if __name__ == "__main__":
-    asyncio.run(warm_up())
-    for line in sys.stdin:
-        print(json.dumps(run(json.loads(line))), flush=True)

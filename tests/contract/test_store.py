@@ -14,19 +14,17 @@ from summarizing_context.stores.base import (
     MemoryEdit,
     MemoryScope,
     NewActivation,
+    NewMemory,
     Place,
     Store,
     StoredEntry,
     StoredFailure,
-    StoredProviderView,
     StoredVerdict,
+    keep_memories,
 )
 from tests.contract.store_builders import entries, entry, key, log_of, make_store, nothing, numbered, opened, summary
 
 pytestmark = pytest.mark.usefixtures("backend")
-
-
-# Sessions and logs
 
 
 async def test_entries_come_back_in_order_and_byte_for_byte(store):
@@ -45,6 +43,31 @@ async def test_facts_are_replaced_beside_their_messages_on_every_branch_of_the_l
     loaded = await store.load("s")
     kept = [(entry.message, entry.facts) for entry in loaded.entries]
     assert kept == [(b"a", b"facts of a"), (b"b", b"facts of B"), (b"d", b"facts of D")]
+
+
+def rule(name: str, version: str = "v1", verdict: str = "") -> StoredVerdict:
+    return StoredVerdict(name.encode(), version, (verdict or f"rules of {name}").encode())
+
+
+def said(*names: str) -> list[StoredEntry]:
+    """Messages that humans wrote; a name that begins with a dot is somebody else's."""
+    return [StoredEntry(name.encode(), b"", () if name.startswith(".") else (rule(name),)) for name in names]
+
+
+async def test_rules_come_back_in_the_order_of_the_log_and_are_forgotten_with_their_messages(where):
+    """Those of several versions stand side by side, and the first write wins."""
+    async with opened(where, "s", "t") as store:
+        await store.append("s", said("b", ".tool", "a"), nothing)
+        await store.append("s", said("c", "b"), nothing)
+        assert (await store.load("s")).verdicts == (rule("b"), rule("a"), rule("c"))
+        assert (await store.load("t")).verdicts == ()
+        await store.save_verdicts("s", [(0, rule("b", "v2")), (2, rule("a", verdict="other"))])
+        await store.save_verdicts("s", [])
+        assert (await store.load("s")).verdicts == (rule("b"), rule("b", "v2"), rule("a"), rule("c"))
+        await store.replace("s", 3, said("d", "b"), nothing)
+        assert (await store.load("s")).verdicts == (rule("b"), rule("b", "v2"), rule("a"), rule("d"))
+        await store.replace("s", 0, said("b"), nothing)
+        assert (await store.load("s")).verdicts == (rule("b"),)
 
 
 async def test_logs_of_sessions_are_apart(where):
@@ -75,6 +98,14 @@ async def test_a_session_is_written_by_its_writer_alone(path):
                 await write()
         with pytest.raises(SessionInUseError):
             await other.delete_session("s")
+        own, of_all = MemoryScope(None, "s"), MemoryScope("p", "s")
+        (kept,) = await keep_memories(writer.memories, own, [NewMemory("Mine.", {})])
+        for edit in (MemoryEdit(None, "Of another host."), MemoryEdit(kept.id, "Other."), MemoryEdit(kept.id, None)):
+            with pytest.raises(StoreError):
+                await other.memories.edit(own, lambda known, marked, edit=edit: [edit])
+        assert [memory.content for memory in await other.memories.all(own)] == ["Mine."]
+        await keep_memories(other.memories, of_all, [NewMemory("Ours.", {})])  # those of a project are everybody's
+        assert [memory.content for memory in await writer.memories.all(of_all)] == ["Ours."]
         found = await writer.load("s")
         assert (len(found.entries), found.activations, found.pins) == (2, [], "")
         assert await writer.checkpoints.listed("s") == []
@@ -132,9 +163,6 @@ async def test_sessions_are_listed_with_all_that_is_known_of_them_the_newest_cha
         assert created < updated
 
 
-# Queueing, callbacks and cancellation
-
-
 async def test_a_refused_entry_fails_alone_and_without_a_callback(store):
     called: list[str] = []
     good, bad = entry("good"), StoredEntry(["not", "bytes"], b"")
@@ -180,9 +208,6 @@ async def test_a_cancelled_write_has_happened_in_both_places_or_in_neither(where
         assert called == (["done"] if happened else [])
 
 
-# Replacing
-
-
 steps = st.lists(st.tuples(st.none() | st.integers(0, 30), st.integers(0, 4)), max_size=25)
 
 
@@ -208,9 +233,6 @@ def test_a_log_is_what_a_list_would_be(steps):
     asyncio.run(follow())
 
 
-# Activation states and summaries
-
-
 async def test_the_four_newest_provider_keys_keep_their_newest_state(where):
     async with opened(where, "s", "other") as store:
         await store.save_activation("other", "p1", b"of another session")
@@ -232,20 +254,6 @@ async def test_the_state_before_an_activation_comes_back_and_a_replaced_log_keep
     told = [(one.number, one.provider_key, one.has_before, one.is_undone, one.log_version) for one in listed]
     assert told == [(1, "p", True, True, 0), (2, "q", False, False, 0), (3, "p", True, False, 0)]
     assert (await store.load("s")).activations == []
-
-
-async def test_a_fork_has_the_pins_rules_states_and_summaries_of_its_session(store):
-    said = StoredEntry(b"Never push.", b"", (StoredVerdict(b"digest", "v1", b"never push"),))
-    await store.append("s", [said, entry("m1")], nothing)
-    await store.save_pins("s", "a pin", nothing)
-    await store.save_summary("s", key(1), summary("text"), {key(1): (0, 2)})
-    made = await store.checkpoints.save("s", None, Place(0, 2), [StoredProviderView("p", b"state", "{}")])
-    await store.save_pins("s", "another pin", nothing)
-    await store.checkpoints.fork("s", made.id, "fork")
-    forked = await store.load("fork")
-    assert (forked.pins, forked.activations) == ("a pin", [("p", b"state")])
-    assert forked.verdicts == said.verdicts
-    assert await store.summaries_of("fork") == {key(1): (summary("text"), (0, 2))}
 
 
 async def test_summaries_of_a_session_come_in_the_order_of_its_log_with_their_places(where):
@@ -305,9 +313,6 @@ async def test_purge_ends_the_use_of_summaries_of_a_log_that_was_replaced(store)
     await store.purge()
     assert await store.summaries_of("s") == {key(1): (summary("text"), (0, 2))}
     assert await store.find_summaries("s", [key(2)]) == {}
-
-
-# The end
 
 
 async def test_closing_finishes_what_is_queued_and_leaves_no_thread(where):

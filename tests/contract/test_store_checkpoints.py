@@ -74,12 +74,16 @@ async def test_a_restore_brings_back_what_was_kept_and_counts_as_a_replacement(s
     assert (texts(before), before.pins) == (["m0", "other"], "pins of now")
 
 
-async def test_a_fork_has_the_project_and_the_rules_that_it_shares_and_takes_no_other_name(where):
+async def test_a_fork_has_what_its_checkpoint_had_and_the_rules_that_it_shares_and_takes_no_other_name(where):
     async with opened(where, "t") as store:
         await store.claim("s", project="p")
         await store.append("s", [ruled("m0"), ruled("m1")], nothing)
+        await store.save_pins("s", "a pin", nothing)
+        await store.save_summary("s", key(1), summary("text"), {key(1): (0, 1)})
         made = await store.checkpoints.save("s", None, Place(0, 2), SHOWN)
+        await store.save_pins("s", "another pin", nothing)
         await store.append("t", entries("of another"), nothing)
+        await store.checkpoints.fork("s", made.id, "early")
         await store.replace("s", 1, [ruled("other")], nothing)
         await store.checkpoints.fork("s", made.id, "fork")
         for taken in ("fork", "s", "t"):
@@ -87,8 +91,10 @@ async def test_a_fork_has_the_project_and_the_rules_that_it_shares_and_takes_no_
                 await store.checkpoints.fork("s", made.id, taken)
         assert await log_of(store, "t") == ["of another"]
         found = await store.load("fork")
-        assert (texts(found), found.project) == (["m0", "m1"], "p")
+        assert (texts(found), found.project, found.pins) == (["m0", "m1"], "p", "a pin")
+        assert list(found.activations) == [(one.provider_key, one.state) for one in SHOWN]
         assert [one.digest for one in found.verdicts] == [b"m0"]
+        assert await store.summaries_of("early") == {key(1): (summary("text"), (0, 1))}
         await store.claim("fork")  # it has no writer
 
 

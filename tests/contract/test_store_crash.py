@@ -4,9 +4,7 @@ import hashlib
 import json
 import os
 import signal
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,55 +12,34 @@ import pytest
 
 from summarizing_context.stores.base import Scope, StoredCheckpoint, StoredEntry, StoredSession
 from tests.contract.store_builders import bytes_beside, check_index, nothing, opened, sql
-from tests.contract.store_crasher import after_checkpoint_steps, another, make_state
+from tests.contract.store_crasher import after_checkpoint_steps, another, make_state, work_until_killed
+from tests.killed_work import killed
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the processes to be killed are forked")
 
-Plan = dict[str, Any]
 Crash = Callable[..., list[str]]
 
 
-@pytest.fixture(scope="module")
-def crasher() -> Iterator[subprocess.Popen[str]]:
-    """One process that forks all those that are killed."""
-    command = [sys.executable, str(Path(__file__).with_name("store_crasher.py"))]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        yield process
-        process.kill()
-
-
 @pytest.fixture
-def crash(crasher: subprocess.Popen[str], path: Path) -> Crash:
+def crash(path: Path) -> Crash:
     """Work on the store until the plan kills it; what was acknowledged before."""
 
-    def run(work: str, **plan: Any) -> list[str]:
-        crasher.stdin.write(json.dumps({"work": work, "path": str(path), **plan}) + "\n")
-        crasher.stdin.flush()
-        outcome = json.loads(crasher.stdout.readline())
-        assert outcome["signal"] == (signal.SIGXFSZ if "size" in plan else signal.SIGKILL), (plan, outcome)
-        acks: list[str] = outcome["acks"]
-        return acks
+    def run(work: str, *, acks: int | None = None, **plan: Any) -> list[str]:
+        told, ended = killed(work_until_killed, {"work": work, "path": str(path), **plan}, after=acks)
+        assert ended == (signal.SIGXFSZ if "size" in plan else signal.SIGKILL), (plan, ended)
+        return told
 
     return run
 
 
-def in_statement(start: str, *nths: int, steps: int = 0) -> list[Plan]:
-    """Killed in a statement, after so many steps of SQLite's machine."""
-    return [{"statement": start, "nth": nth, "steps": steps} for nth in nths]
-
-
-def after_acks(*counts: int) -> list[Plan]:
-    """Killed after so many acknowledgements, in whatever is done then."""
-    return [{"acks": count} for count in counts]
-
-
-def in_write(*sizes: int) -> list[Plan]:
-    """Killed in the middle of a write, when a file would grow beyond a size."""
-    return [{"size": size} for size in sizes]
-
-
-def at(*plans: list[Plan]) -> pytest.MarkDecorator:
-    every = [plan for group in plans for plan in group]
+def at(
+    *statements: tuple[str, tuple[int, ...], int], acks: tuple[int, ...] = (), sizes: tuple[int, ...] = ()
+) -> pytest.MarkDecorator:
+    """Killed in which of the statements that begin so, after how many steps of SQLite's machine; or after so many
+    acknowledgements, in whatever is done then; or in the middle of a write, when a file would grow beyond a size.
+    """
+    every = [{"statement": start, "nth": nth, "steps": steps} for start, nths, steps in statements for nth in nths]
+    every += [*({"acks": count} for count in acks), *({"size": size} for size in sizes)]
     return pytest.mark.parametrize("plan", every, ids=lambda plan: "-".join(str(part) for part in plan.values()))
 
 
@@ -92,14 +69,14 @@ def states(session: StoredSession) -> list[int]:
 
 
 @at(
-    in_statement("insert into entries", 1, 2, 7, 40),
-    in_statement("insert into entries", 1, 3, 23, steps=5),
-    in_statement("update sessions", 1, 11),
-    in_statement("begin", 1, 9),
-    in_statement("commit", 1, 2, 5, 8, 13),
-    in_statement("commit", 3, 6, steps=1),
-    after_acks(1, 10, 333),
-    in_write(50_000, 70_001, 123_456, 300_000, 4_200_000),
+    ("insert into entries", (1, 2, 7, 40), 0),
+    ("insert into entries", (1, 3, 23), 5),
+    ("update sessions", (1, 11), 0),
+    ("begin", (1, 9), 0),
+    ("commit", (1, 2, 5, 8, 13), 0),
+    ("commit", (3, 6), 1),
+    acks=(1, 10, 333),
+    sizes=(50_000, 70_001, 123_456, 300_000, 4_200_000),
 )
 async def test_an_append_that_was_acknowledged_is_there_after_a_kill(crash, path, plan):
     acked = crash("append", **plan)
@@ -112,11 +89,11 @@ async def test_an_append_that_was_acknowledged_is_there_after_a_kill(crash, path
 
 
 @at(
-    in_statement("insert into branches", 1, 3),
-    in_statement("insert into entries", 10, steps=5),
-    in_statement("delete from activations", 4, steps=3),
-    in_statement("commit", 4, 8),
-    in_write(80_000, 150_000),
+    ("insert into branches", (1, 3), 0),
+    ("insert into entries", (10,), 5),
+    ("delete from activations", (4,), 3),
+    ("commit", (4, 8), 0),
+    sizes=(80_000, 150_000),
 )
 async def test_a_replaced_log_is_the_old_one_or_the_new_one_after_a_kill(crash, path, plan):
     acked = crash("replace", **plan)
@@ -136,11 +113,11 @@ def log_after(replacements: int) -> list[str]:
 
 
 @at(
-    in_statement("insert into checkpoints", 2, 5, steps=5),
-    in_statement("update sessions set branch", 4, 17, steps=3),
-    in_statement("delete from activations", 6, 8, steps=3),
-    in_statement("commit", 8, 31),
-    in_write(60_000, 150_000),
+    ("insert into checkpoints", (2, 5), 5),
+    ("update sessions set branch", (4, 17), 3),
+    ("delete from activations", (6, 8), 3),
+    ("commit", (8, 31), 0),
+    sizes=(60_000, 150_000),
 )
 async def test_checkpoints_are_whole_and_a_log_is_restored_or_is_not_after_a_kill(crash, path, plan):
     acked = len(crash("checkpoint", **plan))
@@ -155,10 +132,10 @@ async def test_checkpoints_are_whole_and_a_log_is_restored_or_is_not_after_a_kil
 
 
 @at(
-    in_statement("insert into search", 2, steps=900),
-    in_statement("insert into search", 7, steps=20),  # while purging
-    in_statement("commit", 9),
-    in_write(300_000),
+    ("insert into search", (2,), 900),
+    ("insert into search", (7,), 20),  # while purging
+    ("commit", (9,), 0),
+    sizes=(300_000,),
 )
 async def test_the_index_holds_what_the_log_holds_after_a_kill(crash, path, plan):
     crash("index", **plan)
@@ -171,11 +148,11 @@ async def test_the_index_holds_what_the_log_holds_after_a_kill(crash, path, plan
 
 
 @at(
-    in_statement("delete from entries", 1, steps=20),
-    in_statement("delete from sessions", 2),
-    in_statement("commit", 5, 10),
-    in_statement("vacuum", 1, 2, steps=200),
-    in_statement("pragma wal_checkpoint", 1, 2),
+    ("delete from entries", (1,), 20),
+    ("delete from sessions", (2,), 0),
+    ("commit", (5, 10), 0),
+    ("vacuum", (1, 2), 200),
+    ("pragma wal_checkpoint", (1, 2), 0),
 )
 async def test_a_session_is_deleted_or_is_not_after_a_kill(crash, path, plan):
     acked = crash("remove", **plan)
@@ -190,13 +167,13 @@ async def test_a_session_is_deleted_or_is_not_after_a_kill(crash, path, plan):
 
 
 @at(
-    in_statement("begin", 1, 2, 3),
-    in_statement("pragma application_id =", 1, 2),
-    in_statement("pragma journal_mode", 1, 2),
-    in_statement("create", 1, 5, steps=20),
-    in_statement("pragma user_version =", 1),
-    in_statement("commit", 1, 2, 3, 4),
-    in_write(600, 4_000, 4_096, 5_000, 33_000, 40_000),
+    ("begin", (1, 2, 3), 0),
+    ("pragma application_id =", (1, 2), 0),
+    ("pragma journal_mode", (1, 2), 0),
+    ("create", (1, 5), 20),
+    ("pragma user_version =", (1,), 0),
+    ("commit", (1, 2, 3, 4), 0),
+    sizes=(600, 4_000, 4_096, 5_000, 33_000, 40_000),
 )
 async def test_a_store_can_be_opened_after_a_kill_during_its_creation(crash, path, plan):
     acked = crash("create", **plan)

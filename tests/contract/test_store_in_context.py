@@ -43,17 +43,15 @@ async def test_a_session_goes_on_in_a_given_store(tmp_path):
         assert [memory.content for memory in await context.memory.retrieve("garden")] == ["Ana owns the garden."]
 
 
-async def test_a_given_store_is_closed_also_when_the_context_does_not_open():
-    for wrong, more in ((Settings(summarizer="host"), {}), (SETTINGS, {"summarizer": "a word"})):
-        store = await open_store(":memory:")
-        with pytest.raises(SettingsError):
-            async with open_context(wrong, store=store, **more):
-                pass
-        with pytest.raises(StoreError):
-            await store.sessions()
-
-
-async def test_a_given_store_is_closed_once(tmp_path):
+@pytest.mark.parametrize(
+    ("settings", "more", "error"),
+    [
+        (Settings(summarizer="host"), {}, SettingsError),
+        (SETTINGS, {"summarizer": "a word"}, SettingsError),
+        (SETTINGS, {}, SessionInUseError),
+    ],
+)
+async def test_a_given_store_is_closed_once_when_the_context_does_not_open(tmp_path, settings, more, error):
     closed = []
 
     async def close() -> None:
@@ -63,9 +61,11 @@ async def test_a_given_store_is_closed_once(tmp_path):
     async with opened(tmp_path / "run.db", "s"):
         store = await open_store(tmp_path / "run.db")
         close_it, store.close = store.close, close
-        with pytest.raises(SessionInUseError):
-            async with open_context(SETTINGS, store=store):
+        with pytest.raises(error):
+            async with open_context(settings, store=store, **more):
                 pass
+        with pytest.raises(StoreError):
+            await store.sessions()
     assert closed == [store]
 
 

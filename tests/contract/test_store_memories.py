@@ -5,13 +5,7 @@ from typing import Any
 import pytest
 
 from summarizing_context.errors import StoreError
-from summarizing_context.stores.base import (
-    MemoryEdit,
-    MemoryScope,
-    NewMemory,
-    keep_memories,
-    update_memory,
-)
+from summarizing_context.stores.base import MemoryEdit, MemoryScope, NewMemory, keep_memories, update_memory
 from tests.contract.store_builders import opened
 
 pytestmark = pytest.mark.usefixtures("backend")
@@ -36,18 +30,6 @@ async def test_what_is_marked_as_read_is_not_learnt_again_by_the_same_reader(tmp
         for other in (MemoryScope("q", "s"), MemoryScope(None, "s")):
             assert await memories.marked(other, "model", ["a"]) == set()
             assert len(await keep_memories(memories, other, [learnt("Gate 1.", 0)], **read)) == 1
-
-
-async def test_memories_of_a_session_without_a_project_are_written_by_its_writer_alone(tmp_path):
-    own = MemoryScope(None, "s")
-    async with opened(tmp_path / "a.db", "s") as writer, opened(tmp_path / "a.db") as other:
-        (kept,) = await keep_memories(writer.memories, own, [NewMemory("Mine.", {})])
-        for edit in (MemoryEdit(None, "Of another host."), MemoryEdit(kept.id, "Other."), MemoryEdit(kept.id, None)):
-            with pytest.raises(StoreError):
-                await other.memories.edit(own, lambda known, marked, edit=edit: [edit])
-        assert [memory.content for memory in await other.memories.all(own)] == ["Mine."]
-        await keep_memories(other.memories, SCOPE, [NewMemory("Ours.", {})])  # those of a project are everybody's
-        assert [memory.content for memory in await writer.memories.all(SCOPE)] == ["Ours."]
 
 
 @pytest.mark.parametrize("order", [(1, 2), (2, 1)])

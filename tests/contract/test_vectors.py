@@ -1,6 +1,8 @@
 """Keepers of vectors, SQLite and Chroma: the same contract."""
 
 import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -34,28 +36,22 @@ def settings(request: pytest.FixtureRequest, tmp_path: Path) -> Settings:
     return Settings(store=tmp_path / "run.db", session_id="s", vector_store=request.param)
 
 
-class Opened:
-    """A store and its vectors, opened for the length of an `async with`."""
-
-    def __init__(self, settings: Settings) -> None:
-        self.settings = settings
-
-    async def __aenter__(self) -> Any:
-        self.store = make_store(self.settings.store)
-        await self.store.open()
-        self.vectors = make_vectors(self.settings, self.store.vectors, read_only=False)
-        return self.vectors
-
-    async def __aexit__(self, *_: object) -> None:
-        if close := getattr(self.vectors, "close", None):
-            await close()
-            await close()
-        await self.store.close()
+@asynccontextmanager
+async def opened(settings: Settings) -> AsyncIterator[Any]:
+    """An open store, and its vectors."""
+    store = make_store(settings.store)
+    await store.open()
+    vectors = make_vectors(settings, store.vectors, read_only=False)
+    yield store, vectors
+    if close := getattr(vectors, "close", None):
+        await close()
+        await close()
+    await store.close()
 
 
 @of_every_backend
 async def test_vectors_are_kept_and_compared_and_those_of_another_length_or_dropped_are_missing(settings):
-    async with Opened(settings) as vectors:
+    async with opened(settings) as (_, vectors):
         assert await vectors.missing("r", [1, 2, 3], SIZE) == [1, 2, 3]
         assert await vectors.near("r", [1, 2], ONE) == {}
         await vectors.save("r", {1: ONE, 2: OTHER, 4: LONG})
@@ -73,16 +69,15 @@ async def test_vectors_are_kept_and_compared_and_those_of_another_length_or_drop
 
 @of_every_backend
 async def test_what_is_forgotten_is_not_found_even_if_its_number_is_used_again(settings):
-    place = Opened(settings)
-    async with place as vectors:
-        await place.store.claim(SCOPE.session_id)
-        id = (await keep_memories(place.store.memories, SCOPE, [NewMemory("kitten", {})]))[0].id
+    async with opened(settings) as (store, vectors):
+        await store.claim(SCOPE.session_id)
+        id = (await keep_memories(store.memories, SCOPE, [NewMemory("kitten", {})]))[0].id
         number = int(id[1:])
         await vectors.save("r", {number: ONE})
-        await update_memory(place.store.memories, SCOPE, id, None)
+        await update_memory(store.memories, SCOPE, id, None)
         assert await vectors.missing("r", [number], SIZE) == [number]
         assert await vectors.near("r", [number], ONE) == {}
-    async with Opened(settings) as vectors:
+    async with opened(settings) as (_, vectors):
         await vectors.save("r", {number + 1: OTHER})
         assert await vectors.near("r", [number, number + 1], OTHER) == {number + 1: pytest.approx(1.0)}
 

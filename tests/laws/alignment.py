@@ -1,16 +1,23 @@
 """Find the raw tail of a view: the longest end of it that shows the newest log entries, group by group.
 
-What it cannot explain is a broken law; `checkers` turns it into sentences.
+What it cannot explain is a broken law; `checkers` turns it into sentences. Of a group too wide to be shown a view shows
+only the newest messages, each by itself, results as notes and calls as their number: what came before them in the group
+is left out, what comes behind it is shown as ever.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from .grouping import CallGroup, Reading, atoms, entry_places
-from .repairs import LATE_NOTE, SPLIT, STAND_IN, explain, explain_known, is_late_note, is_same_result
-from .shapes import Message, answered_ids, blocks, canonical, canonical_once, result_content
+from .repairs import LATE_NOTE, SHRUNK, SPLIT, STAND_IN, explain, is_late_note, is_same_result
+from .shapes import Message, answered_ids, blocks, called_ids, canonical, canonical_once, result_contents
+
+COUNT = re.compile(r"\[(\d+) calls? left out\]")
+MUTE = re.compile(r"…|\[… \d+ tokens left out …\]|\[\d+ calls? left out\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,27 +66,19 @@ class _Walk:
             self._take_notes()
             if _words(message) and len(late) >= len(answers):  # what is said beside stands behind the notes
                 self._take_words(index)
-        elif self._row(index) and group is not None:
+        elif self._row(index, message) and group is not None:
             self._results(group)
 
     def _take_words(self, index: int) -> None:
         """What a message says beside results has a row of its own."""
         entry = {**self.log[index], "content": _words(self.log[index])}
+        if self._row(index, entry, "what it says beside its results"):
+            self.repairs[SPLIT] += 1
+
+    def _row(self, index: int, entry: Message, what: str = "") -> bool:
         found = explain(self.view[self.at], entry) if self.at < len(self.view) else None
         if found is None:
-            self.failed = f"view row {self.at} is not what log entry {index} says beside its results"
-            return
-        self.repairs.update(found)
-        self.repairs[SPLIT] += 1
-        self.at += 1
-
-    def _row(self, index: int) -> bool:
-        if self.at >= len(self.view):
-            self.failed = f"log entry {index} is missing at the end of the view"
-            return False
-        found = explain(self.view[self.at], self.log[index])
-        if found is None:
-            self.failed = f"view row {self.at} is not log entry {index}, nor a repair of it"
+            self.failed = f"view row {self.at} is not log entry {index}, nor a repair of it: {what}"
             return False
         self.repairs.update(found)
         self.at += 1
@@ -121,8 +120,8 @@ class _Walk:
                     return False
                 self.repairs[STAND_IN] += 1
                 continue
-            original = result_content(self.log[sources[identity]], identity)
-            same = is_same_result(result_content(row, identity), original)
+            original = result_contents(self.log[sources[identity]], identity)[0]
+            same = is_same_result(result_contents(row, identity)[0], original)
             if same is None:
                 self.failed = f"view row {self.at} is not the result in log entry {sources[identity]}"
                 return False
@@ -135,7 +134,7 @@ class _Walk:
         """A row is split off only from a message that answers more calls, or speaks; its fields are the message's."""
         source = self.log[origin]
         kept = all(canonical(source.get(key)) == canonical(row[key]) for key in row if key != "content")
-        is_more = set(answered_ids(source)) != set(answered_ids(row))
+        is_more = sorted(answered_ids(source)) != sorted(answered_ids(row))
         return kept and (is_more or self._is_parted(group, row, origin))
 
     def _is_parted(self, group: CallGroup, row: Message, origin: int) -> bool:
@@ -169,72 +168,57 @@ def _words(message: Message) -> list[Any]:
 
 def align(view: Sequence[Message], log: Sequence[Message], reading: Reading) -> Tail | str:
     """The longest tail, or why the best attempt failed."""
-    search = _Search(view, log, reading)
-    found = search.exact()
-    found = search.repaired(len(view) if found is None else found.view_start) or found
-    if found is not None:
-        return found
-    return search.reason if log else Tail(len(view), 0, Counter())
+    starts, of_text = [start for start, _ in atoms(reading)], entry_places(log).of_text
+    begins, best, reason = frozenset(starts), -1, "the view shows none of the newest log entries"
+    for row, shown in enumerate(view):
+        equal = [start for start in of_text.get(canonical_once(shown), ()) if start in begins]
+        # what equals an entry is no repaired one, unless an empty content was put in
+        repaired = () if equal and shown.get("content") else _could_begin(shown, log, reading, starts)
+        for start in chain(equal, repaired):
+            walk = _Walk(view, log, reading, row)
+            if walk.run(start):
+                return Tail(row, start, walk.repairs)
+            if walk.at - row > best:
+                best, reason = walk.at - row, walk.failed
+    return reason if log else Tail(len(view), 0, Counter())
 
 
-def repairs_of(
-    view: Sequence[Message], log: Sequence[Message], reading: Reading, since: tuple[int, int]
-) -> Counter[str] | None:
-    """The repairs, if the view from a row on shows all of the log from an entry on."""
-    walk = _Walk(view, log, reading, since[0])
-    return walk.repairs if walk.run(since[1]) else None
-
-
-class _Search:
-    """Looks for the tail's first row: first among rows that equal an entry, then among repaired ones before it."""
-
-    def __init__(self, view: Sequence[Message], log: Sequence[Message], reading: Reading) -> None:
-        self.view, self.log, self.reading = view, log, reading
-        self.starts = [start for start, _ in atoms(reading)]
-        self.begins = frozenset(self.starts)
-        self.best, self.reason = -1, "the view shows none of the newest log entries"
-
-        self.of_text = entry_places(log).of_text
-        late = self.begins.intersection(reading.orphans).difference(reading.groups)
-        self.late = {start: reading.orphans[start] for start in late}  # results that are shown as notes, with their ids
-
-    def exact(self) -> Tail | None:
-        for row, message in enumerate(self.view):
-            for start in self._equal(message):
-                found = self._walk(row, start)
-                if found:
-                    return found
-        return None
-
-    def _equal(self, row: Message) -> list[int]:
-        """The starts whose first entry equals the row."""
-        return [start for start in self.of_text.get(canonical_once(row), ()) if start in self.begins]
-
-    def repaired(self, rows: int) -> Tail | None:
-        for row in range(rows):
-            if self.view[row].get("content") and self._equal(self.view[row]):
-                continue  # what equals an entry is no repaired one, unless an empty content was put in
-            for start in self._could_begin(self.view[row]):
-                found = self._walk(row, start)
-                if found:
-                    return found
-        return None
-
-    def _could_begin(self, row: Message) -> Iterator[int]:
-        """A cheap look before a walk: where the row is a repair of the atom's first entry, or its note, of any role."""
-        said, role = canonical_once(row), row.get("role")
-        for start in self.starts:
-            entry = self.log[start]
-            if start in self.late:
-                if any(is_late_note(row, entry, identity) for identity in self.late[start]):
-                    yield start
-            elif entry.get("role") == role and explain_known(row, entry, (said, canonical_once(entry))):
+def _could_begin(row: Message, log: Sequence[Message], reading: Reading, starts: Sequence[int]) -> Iterator[int]:
+    """A cheap look before a walk: where the row is a repair of the atom's first entry, or its note, of any role."""
+    for start in starts:
+        entry = log[start]
+        if start in reading.orphans and start not in reading.groups:
+            if any(is_late_note(row, entry, identity) for identity in reading.orphans[start]):
                 yield start
+        elif explain(row, entry):
+            yield start
 
-    def _walk(self, row: int, start: int) -> Tail | None:
-        walk = _Walk(self.view, self.log, self.reading, row)
-        if walk.run(start):
-            return Tail(row, start, walk.repairs)
-        if walk.at - row > self.best:
-            self.best, self.reason = walk.at - row, walk.failed
-        return None
+
+def find_alone(view: Sequence[Message], log: Sequence[Message], reading: Reading) -> Tail | None:
+    """The raw tail of a view that begins within a group, if any group of the log explains it."""
+    places = [at for at, shown in enumerate(view) if _is_of_no_group(shown)]
+    for start, stop in reversed(reading.runs if places else ()):
+        for row in places:
+            for since in range(max(start, stop - (len(view) - row)), stop):
+                alone, behind = log[since:stop], row + stop - since
+                if not all(map(_shows_alone, view[row:behind], alone)):
+                    continue
+                walk = _Walk(view, log, reading, behind)
+                if walk.run(stop):
+                    told = Counter(LATE_NOTE if answered_ids(entry) else SHRUNK for entry in alone)
+                    return Tail(row, start, walk.repairs + told, (start, stop))
+    return None
+
+
+def _is_of_no_group(shown: Message) -> bool:
+    content = str(shown.get("content"))
+    return shown.get("role") == "user" and (content.startswith("<late_result ") or bool(MUTE.fullmatch(content)))
+
+
+def _shows_alone(shown: Message, entry: Message) -> bool:
+    if answers := answered_ids(entry):
+        return any(is_late_note(shown, entry, identity) for identity in answers)
+    if calls := called_ids(entry):
+        told = COUNT.fullmatch(str(shown.get("content")))
+        return shown.get("content") == "…" or (told is not None and int(told[1]) == len(calls))
+    return explain(shown, entry) is not None

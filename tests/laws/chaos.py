@@ -18,10 +18,10 @@ from summarizing_context.errors import StoreError, UndoError
 from tests.behaviour.contexts import Provider
 
 from .builders import DIALECTS, Message, Script, assistant, call, count, result, results, system, user, words
-from .faults import FaultyStore, FaultySummarizer, Lying
-from .judge import SMALL, TINY, Judge, LawBroken
+from .faults import FLAKY, FaultyStore, FaultySummarizer, Lying
+from .judge import SMALL, TINY, Judge, LawBroken, most_passes
 from .places import kept_at
-from .summarizers import Counting, Failing, Flaky, Sleeping
+from .summarizers import Counting, Failing, Sleeping
 
 BUDGETS = (100, 150, 300, 700, 1_500, 4_000)
 KINDS = {
@@ -30,7 +30,7 @@ KINDS = {
     "again": 1, "killed": 1,
 }  # fmt: skip
 SUMMARIZERS: list[Callable[[], Any]] = [
-    lambda: None, lambda: Counting("counting/1"), Failing, Sleeping, Flaky, lambda: Lying("echo"),
+    lambda: None, lambda: Counting("counting/1"), Failing, Sleeping, lambda: Lying(*FLAKY), lambda: Lying("echo"),
 ]  # fmt: skip
 THOUGHT = {"type": "thinking", "thinking": "so be it", "signature": "Sig" * 9}
 PICTURE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}
@@ -172,10 +172,7 @@ class Chaos:
         statistics = self.context.statistics()
         if self.context.unseen_tokens():
             raise LawBroken(f"nothing_unseen: {self.context.unseen_tokens()} tokens")
-        most = 2
-        while 4**most <= statistics.segments:
-            most += 1
-        if self.context.last_view is not None and statistics.max_passes > most:
+        if self.context.last_view is not None and statistics.max_passes > max(2, most_passes(statistics.segments)):
             raise LawBroken(f"bounded_passes: {statistics.max_passes} with {statistics.segments} segments")
         if self.paid_again or self.summarizer.twice_at_once:
             raise LawBroken(f"paid_once: {self.paid_again} again, {self.summarizer.twice_at_once} at once")

@@ -6,12 +6,11 @@ Pure functions over plain dicts, for messages of any provider. Driving a context
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 
-from .alignment import Tail, align
-from .alone import find_alone
+from .alignment import Tail, align, find_alone
 from .grouping import entry_places, has_words, read_log
-from .repairs import SHRUNK, explain, explain_known, is_told_of
+from .repairs import SHRUNK, explain, is_told_of
 from .shapes import (
     Message,
     answered_ids,
@@ -27,11 +26,6 @@ from .shapes import (
 def tool_safe_problems(view: Sequence[Message]) -> list[str]:
     """Calls are followed by their results only, all of them; results stand nowhere else; the end may be in flight."""
     return _read_calls(view)[0]
-
-
-def in_flight(view: Sequence[Message]) -> list[str]:
-    """The calls that wait for their results at the end."""
-    return _read_calls(view)[1]
 
 
 def refusals(rows: Sequence[Message]) -> list[str]:
@@ -68,36 +62,25 @@ def order_problems(view: Sequence[Message], log: Sequence[Message]) -> list[str]
     A raw row is recognised by deep equality, so shrunk rows, notes and the header are passed over.
     """
     log = sendable(log)
-    places = entry_places(log).of_identity
+    places, groups = entry_places(log).of_identity, read_log(log).groups
     problems: list[str] = []
-    bound = len(log)
-    matched: dict[int, int] = {}
+    bound, matched = len(log), set[int]()
     for row in range(len(view) - 1, -1, -1):
         found = places.get(identity_once(view[row]), [])
         if not found or answered_ids(view[row]):
             continue
         earlier = bisect_left(found, bound)
-        if not earlier:
+        if earlier:
+            bound = found[earlier - 1]
+            matched.add(row)
+        else:
             problems.append(f"row {row} is log entry {found[-1]} but stands before log entry {bound}")
-            continue
-        bound = matched[row] = found[earlier - 1]
-    return problems + _result_order_problems(view, log, places, matched)
-
-
-def _result_order_problems(
-    view: Sequence[Message], log: Sequence[Message], places: Mapping[str, Sequence[int]], matched: dict[int, int]
-) -> list[str]:
-    problems: list[str] = []
-    reading = read_log(log)
-    calls: Sequence[int] = []  # the entries that equal the last row without results
+    calls: list[int] = []  # those of the entries that equal the last row without results
     for row, message in enumerate(view):
         found = places.get(identity_once(message), [])
         if not answered_ids(message):
-            calls = found if row in matched else []
-            continue
-        groups = [reading.groups[call] for call in calls if call in reading.groups]
-        own = {index for group in groups for index, _ in group.results}
-        if found and groups and not own.intersection(found):
+            calls = [index for index in found if row in matched and index in groups]
+        elif found and calls and not any(index in found for call in calls for index, _ in groups[call].results):
             problems.append(f"row {row} is log entry {found[0]}, which does not answer log entry {calls[0]}")
     return problems
 
@@ -205,24 +188,13 @@ def _fewest_strangers(rows: Sequence[Message], covered: Sequence[Message], start
     """How many of the rows are no pins, when as many as possible are taken for pins in the log's order."""
     reached = {start: 0}  # first entry that may come next -> strangers so far
     for row in rows:
-        shown = _shown_by(row, covered, pins)
+        shown = [at for at in pins if explain(row, covered[at]) is not None or is_told_of(row, covered[at])]
         after = {place: strangers + 1 for place, strangers in reached.items()}
         for place, strangers in reached.items():
             for index in shown[bisect_left(shown, place) :][:1]:
                 after[index + 1] = min(strangers, after.get(index + 1, strangers))
         reached = after
     return min(reached.values())
-
-
-def _shown_by(row: Message, log: Sequence[Message], places: Sequence[int]) -> list[int]:
-    """Those of the places where the row shows the entry."""
-    role, said, shown = row.get("role"), canonical_once(row), []
-    for index in places:
-        entry = log[index]
-        repairs = explain_known(row, entry, (said, canonical_once(entry))) if entry.get("role") == role else None
-        if repairs is not None or is_told_of(row, entry):
-            shown.append(index)
-    return shown
 
 
 def _first_equal(row: Message, log: Sequence[Message], among: range) -> list[int]:

@@ -1,15 +1,12 @@
-"""What the law tests run in processes of their own. Each prints JSON lines on standard output. A summarizer's recipe
-and all texts are the same in every process.
+"""What the law tests run in processes of their own. A summarizer's recipe and all texts are the same in each.
 
-    python -m tests.laws.child COUNTER STORE    the keys of all jobs of one log, and the views of another
-    python -m tests.laws.child nursery          a process that grows a session for each line of JSON that is read
+`python -m tests.laws.child COUNTER STORE` prints the keys of all jobs of one log, and the views of another; `grow` is
+killed.
 """
 
 import hashlib
 import json
-import os
 import sys
-import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -67,51 +64,20 @@ async def views(store: str) -> dict[str, Any]:
         return {"views": settled, "activations": context.statistics().activations}
 
 
-async def grow(log: list[Message], store: str, start: int) -> None:
+GROWN = session(38, 4_000)
+
+
+async def grow(say: Callable[[dict[str, Any]], None], store: str, start: int) -> None:
     """Add for ever to a session in a file, and acknowledge each message and each view once it has returned."""
     options = Settings(max_tokens=2_000, store=store, session_id="grown", **SMALL)
     async with open_context(options, summarizer=Counting("counting/1"), count_tokens=count) as context:
-        say(opened=len(await context.get_messages()))
-        for place in range(start, len(log)):
-            await context.add_message(log[place])
-            say(added=place + 1)
-            if log[place]["role"] == "assistant":
-                say(view=digests(await context.get_messages_for_request()))
+        say({"opened": len(await context.get_messages())})
+        for place in range(start, len(GROWN)):
+            await context.add_message(GROWN[place])
+            say({"added": place + 1})
+            if GROWN[place]["role"] == "assistant":
+                say({"view": digests(await context.get_messages_for_request())})
 
 
-def say(**fact: Any) -> None:
-    print(json.dumps(fact), flush=True)
-
-
-async def warm_up(log: list[Message]) -> None:
-    """Load and compile what a session needs once, not in each fork."""
-    options = Settings(max_tokens=2_000, **SMALL)
-    async with open_context(options, summarizer=Counting("counting/1"), count_tokens=count) as context:
-        for message in log:
-            await context.add_message(message)
-        await context.get_messages_for_request()
-
-
-def nursery() -> None:
-    """For each `[store, start]`: the number of the process that grows, what it says, and the signal that ended it."""
-    log = session(38, 4_000)
-    anyio.run(warm_up, log[:20])
-    for line in sys.stdin:
-        pid = os.fork()
-        if pid == 0:
-            try:
-                say(pid=os.getpid())
-                anyio.run(grow, log, *json.loads(line))
-            except BaseException:
-                traceback.print_exc()
-            finally:
-                os._exit(1)
-        _, status = os.waitpid(pid, 0)
-        print(flush=True)  # ends a line that was half said
-        say(ended=os.WTERMSIG(status) if os.WIFSIGNALED(status) else None)
-
-
-if __name__ == "__main__" and sys.argv[1] == "nursery":
-    nursery()
-elif __name__ == "__main__":
+if __name__ == "__main__":
     anyio.run(keys_and_views, *sys.argv[1:])

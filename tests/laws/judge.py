@@ -89,9 +89,8 @@ class Judge:
 
     async def clear(self) -> None:
         await self.context.clear()
-        self.log, self.interrupted, self.loaded = [], [], 0
-        self.last = []
-        self.shown = {}
+        before, self.log = self.log, []
+        self.replaced(before)
 
     def closing(self) -> None:
         """Before the context is closed: what changes the next view, and was told by now, is taken note of.
@@ -139,11 +138,12 @@ class Judge:
             raise LawBroken(f"log_is_untouched: {len(kept)} entries, {len(self.log)} were given; {first} are alike")
         vandalise(kept)
 
-    async def live(self, log: Sequence[Message]) -> None:
-        """Add each message, and judge the view behind it."""
-        for message in log:
+    async def live(self, log: Sequence[Message], every: int = 1) -> None:
+        """Add each message, and judge the view behind every so manieth and the last."""
+        for number, message in enumerate(log):
             await self.add(message)
-            await self.view()
+            if number % every == 0 or number == len(log) - 1:
+                await self.view()
 
     async def view(self, budget: int | None = None, provider: Any = None) -> list[Message]:
         """Get a view and judge it; [] when it was rightly refused."""
@@ -298,6 +298,11 @@ async def replay(judge: Judge, log: Sequence[Mapping[str, Any]]) -> None:
     await judge.context.wait_idle()
     await judge.view()
     await judge.check_log()
+
+
+def most_passes(segments: int) -> int:
+    """floor(log4 segments) + 1."""
+    return (segments.bit_length() + 1) // 2
 
 
 def vandalise(value: Any) -> None:

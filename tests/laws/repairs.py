@@ -21,7 +21,7 @@ from .shapes import (
     media_count,
     once,
     plain_text,
-    result_content,
+    result_contents,
     without_thinking,
 )
 
@@ -44,11 +44,7 @@ def explain(shown: Message, entry: Message) -> frozenset[str] | None:
     """The repairs that turn the entry into what is shown; nothing for equal ones, None if no repair explains it."""
     if shown.get("role") != entry.get("role"):
         return None
-    return explain_known(shown, entry, (canonical_once(shown), canonical_once(entry)))
-
-
-def explain_known(shown: Message, entry: Message, key: tuple[str, str]) -> frozenset[str] | None:
-    """The same for two messages of one role, whose canonical texts are at hand."""
+    key = canonical_once(shown), canonical_once(entry)
     if key[0] == key[1]:
         return frozenset()
     if key not in _EXPLAINED:
@@ -84,8 +80,11 @@ def is_late_note(shown: Message, entry: Message, identity: str) -> bool:
     """Text, no result any longer, that holds what came too late, or its head."""
     if called_ids(shown) or answered_ids(shown):
         return False
-    said = plain_text(result_content(entry, identity)).strip()
     told = plain_text(shown.get("content"))
+    return any(_tells_late(told, plain_text(said).strip(), identity) for said in result_contents(entry, identity))
+
+
+def _tells_late(told: str, said: str, identity: str) -> bool:
     bare = "…" in told and len(told) <= NO_ROOM  # shrunk until not even its fence had room
     if not said:
         return "result" in told.lower() or bare
@@ -205,9 +204,11 @@ def _is_shrunk_block(shown: Any, original: Any) -> bool:
         return False
     if shown.get("type") != kind:
         return kind not in ("text", "tool_use", "tool_call", "tool_result") and shown.get("type") == "text"
-    if shown.keys() != original.keys():
-        return False
-    return all(_is_shrunk_field(key, shown[key], original[key]) for key in original)
+    return _are_shrunk_fields(shown, original)
+
+
+def _are_shrunk_fields(shown: Message, original: Message) -> bool:
+    return shown.keys() == original.keys() and all(_is_shrunk_field(key, shown[key], original[key]) for key in original)
 
 
 def _is_shrunk_field(key: str, shown: Any, original: Any) -> bool:
@@ -223,12 +224,8 @@ def _is_shrunk_field(key: str, shown: Any, original: Any) -> bool:
 def _are_shrunk_calls(shown: Any, original: Any) -> bool:
     if not isinstance(shown, list) or not isinstance(original, list) or len(shown) != len(original):
         return False
-    return all(
-        isinstance(left, Mapping)
-        and left.keys() == right.keys()
-        and all(_is_shrunk_field(key, left[key], right[key]) for key in right)
-        for left, right in zip(shown, original, strict=True)
-    )
+    pairs = zip(shown, original, strict=True)
+    return all(isinstance(left, Mapping) and _are_shrunk_fields(left, right) for left, right in pairs)
 
 
 def _are_shrunk_arguments(shown: Any, original: Any) -> bool:

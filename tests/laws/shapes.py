@@ -126,12 +126,10 @@ def answered_ids(message: Message) -> list[str]:
     return [*own, *(identity for identity in inner if identity not in own)]
 
 
-def result_content(message: Message, identity: str) -> Any:
-    """What the message says in answer to the call."""
-    for found, block in result_blocks(message):
-        if found == identity:
-            return block.get("content", block.get("output"))
-    return message.get("content")
+def result_contents(message: Message, identity: str) -> list[Any]:
+    """What the message says in answer to the call, which it may answer more than once."""
+    found = [block.get("content", block.get("output")) for one, block in result_blocks(message) if one == identity]
+    return found or [message.get("content")]
 
 
 def plain_text(value: Any) -> str:

@@ -1,6 +1,5 @@
 """Summarizers for tests: one that counts, and one for each way to fail."""
 
-import random
 import re
 from typing import Any
 
@@ -62,21 +61,6 @@ class Failing(Counting):
     async def answer(self, job: Any) -> str:
         self.jobs.append(job)
         raise RuntimeError("the model is out")
-
-
-class Flaky(Counting):
-    """Does any of it, by chance."""
-
-    def __init__(self, seed: int = 0) -> None:
-        super().__init__()
-        self.rng = random.Random(seed)
-
-    async def answer(self, job: Any) -> Any:
-        self.jobs.append(job)
-        fault = self.rng.choice(("raise", "empty", "echo", "none", "good", "good"))
-        if fault == "raise":
-            raise OSError("the line is cut")
-        return {"empty": "", "echo": job.content, "none": None}.get(fault, short_summary(job))
 
 
 class Provenance(Counting):

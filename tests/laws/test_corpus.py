@@ -1,13 +1,31 @@
 """Every transcript of our corpus, replayed at several budgets: all laws that can be seen from outside hold."""
 
+import gzip
+import json
+from collections import Counter
+from pathlib import Path
+
 import pytest
 
-from . import corpus
+from summarizing_context import Settings, open_context
+
 from .amounts import ALL
 from .builders import Message, count
 from .judge import replay, watched
 from .summarizers import Counting
 from .transcripts import play
+
+FILES = {path.name.split(".")[0]: path for path in (Path(__file__).parents[1] / "data" / "transcripts").iterdir()}
+NAMES = sorted(FILES)
+
+
+def read(name: str) -> list[Message]:
+    """One transcript without its `_` keys; its oddities are listed in `tests/data/README.md`."""
+    data = FILES[name].read_bytes()
+    text = (gzip.decompress(data) if FILES[name].suffix == ".gz" else data).decode()
+    rows = [json.loads(line) for line in text.split("\n") if line]
+    return [{key: value for key, value in row.items() if not key.startswith("_")} for row in rows]
+
 
 # What must have been seen of each repair in a file that is about it, when it is replayed with room for the oddity.
 EXPECTED = {
@@ -25,19 +43,19 @@ ROOMY = 8_000
 MOST = None if ALL else 110  # messages
 
 LONG = ["split_parallel_calls", "amplifier_shapes", "huge_messages"]
-EVERY = [(name, budget) for name in corpus.names() for budget in (1_000, 2_500, ROOMY)]
-OF_BUDGET = {1_000: corpus.names(), 2_500: LONG, ROOMY: EXPECTED}
+EVERY = [(name, budget) for name in NAMES for budget in (1_000, 2_500, ROOMY)]
+OF_BUDGET = {1_000: NAMES, 2_500: LONG, ROOMY: EXPECTED}
 SOME = [(name, budget) for name, budget in EVERY if name in OF_BUDGET[budget]]
 
 
 @pytest.mark.parametrize(("name", "budget"), EVERY if ALL else SOME)
 async def test_a_transcript_gives_lawful_views(name: str, budget: int) -> None:
-    log = corpus.read(name)[:MOST]
+    log = read(name)[:MOST]
     async with watched(Counting(), budget=budget) as judge:
         await replay(judge, log)
         assert judge.refused == 0
         assert judge.views > 5
-        if size_of(log) > 2 * budget:
+        if sum(count(str(message.get("content"))) for message in log) > 2 * budget:
             assert judge.activations > 0
             assert judge.covered > 0
         counted = judge.context.statistics().repairs
@@ -46,16 +64,41 @@ async def test_a_transcript_gives_lawful_views(name: str, budget: int) -> None:
             assert EXPECTED.get(name, set()) <= set(judge.repairs)
 
 
-def size_of(log: list[Message]) -> int:
-    return sum(count(str(message.get("content"))) for message in log)
-
-
 async def test_the_command_plays_a_transcript_and_finds_nothing_broken() -> None:
-    found = await play(corpus.read("split_parallel_calls"), 2_500, 1)
+    found = await play(read("split_parallel_calls"), 2_500, 1)
     assert found["broken"] == []
     assert found["views"] > found["messages"] // 2
 
 
 async def test_half_characters_count_as_what_is_sent_for_them() -> None:
-    figures = await play(corpus.read("lone_surrogates"), 2_000, every=0)
+    figures = await play(read("lone_surrogates"), 2_000, every=0)
     assert (figures["activations"] > 1, figures["broken"]) == (True, [])
+
+
+EVER = 10_000  # messages
+
+
+@pytest.mark.parametrize(
+    ("name", "budget", "each"),
+    [("long_session", 4_000, EVER), ("split_parallel_calls", 1_500, EVER), ("long_session", 4_000, 40)],
+)
+async def test_a_message_is_summarized_once_wherever_views_are_cut_and_processes_end(
+    name: str, budget: int, each: int, tmp_path: Path
+) -> None:
+    """In processes of so many messages `each`. Parts of one group count once."""
+    model, log, activations = Counting(), read(name)[: EVER if each == EVER else 280], 0
+    options = Settings(max_tokens=budget, idle_after="never", store=tmp_path / "a.db")
+    for begin in range(0, len(log), each):
+        async with open_context(options, summarizer=model, count_tokens=count) as context:
+            for message in log[begin : begin + each]:
+                await context.add_message(message)
+                if message.get("role") == "assistant" and not context.open_calls():
+                    await context.wait_idle()
+                    await context.get_messages_for_request()
+            await context.wait_idle()
+            activations += context.statistics().activations
+    ranges = {(job.start, job.stop) for job in model.segments}
+    times = Counter(at for start, stop in ranges for at in range(start, stop))
+    assert activations > 0
+    assert len(times) > len(log) // 4
+    assert [at for at, often in times.items() if often > 1] == []

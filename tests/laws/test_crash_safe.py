@@ -1,24 +1,20 @@
 """crash_safe: what `add_message` acknowledged is there after a crash, and so are the activation state and its bytes."""
 
-import json
 import os
 import random
 import shutil
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from summarizing_context import Settings, open_context
-from tests.docs.checkout import ROOT
+from tests.killed_work import killed
 
 from .amounts import ALL
-from .builders import Message, count, session
-from .child import digests
+from .builders import count, session
+from .child import GROWN, digests, grow
 from .judge import SMALL, watched
 from .places import STORE, after_kill, kept_at
 from .summarizers import Counting
@@ -50,51 +46,29 @@ async def test_a_copy_of_the_file_at_any_moment_gives_the_same_view(tmp_path: Pa
         assert images > 15
 
 
-@pytest.fixture
-def nursery() -> Iterator[subprocess.Popen[str]]:
-    """One process that forks all those that are killed."""
-    command = [sys.executable, "-m", "tests.laws.child", "nursery"]
-    streams: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    with subprocess.Popen(command, cwd=ROOT, **streams) as process:
-        yield process
-        process.kill()
-
-
 class Grower:
     """A process that adds for ever; killed without warning, at a random line of what it says."""
 
-    def __init__(self, store: Path, nursery: subprocess.Popen[str]) -> None:
-        self.store, self.nursery = store, nursery
+    def __init__(self, store: Path) -> None:
+        self.store = store
         self.acknowledged = self.view_at = self.views_kept = 0
         self.view: list[str] = []  # digests of the rows of the last view that any process was given
 
     def run_and_kill(self, lines: int) -> None:
-        self.nursery.stdin.write(json.dumps([kept_at(self.store), self.acknowledged]) + "\n")
-        self.nursery.stdin.flush()
-        pid = self._hear()["pid"]
-        for _ in range(lines):
-            self._hear()
-        os.kill(pid, signal.SIGKILL)
-        while "ended" not in (last := self._hear()):  # said before it died
-            pass
-        assert last["ended"] == signal.SIGKILL
+        facts, ended = killed(grow, kept_at(self.store), self.acknowledged, after=lines)
+        assert ended == signal.SIGKILL
+        for fact in facts:
+            self.acknowledged = fact.get("added", self.acknowledged)
+            if "view" in fact:
+                self.view, self.view_at = fact["view"], self.acknowledged
         after_kill(self.store)
 
-    def _hear(self) -> dict[str, Any]:
-        line = self.nursery.stdout.readline()
-        assert line, "the nursery has ended"
-        fact: dict[str, Any] = json.loads(line) if line.endswith("}\n") else {}  # it may have been half said
-        self.acknowledged = max(self.acknowledged, fact.get("added", 0))
-        if "view" in fact:
-            self.view, self.view_at = fact["view"], self.acknowledged
-        return fact
-
-    async def check(self, log: list[Message]) -> None:
+    async def check(self) -> None:
         settings = Settings(max_tokens=2_000, store=kept_at(self.store), session_id="grown", **SMALL)
         summarizer = Counting("counting/1")
         async with open_context(settings, summarizer=summarizer, count_tokens=count) as context:
             kept = await context.get_messages()
-            assert kept == log[: len(kept)]
+            assert kept == GROWN[: len(kept)]
             assert self.acknowledged <= len(kept) <= self.acknowledged + 1
             self.acknowledged = len(kept)
             view = digests(await context.get_messages_for_request())
@@ -106,10 +80,10 @@ class Grower:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the processes to be killed are forked")
-async def test_nothing_acknowledged_is_missing_after_kill_9(tmp_path: Path, nursery: subprocess.Popen[str]) -> None:
-    rng, grower, log = random.Random(52), Grower(tmp_path / "a.db", nursery), session(38, 4_000)
+async def test_nothing_acknowledged_is_missing_after_kill_9(tmp_path: Path) -> None:
+    rng, grower = random.Random(52), Grower(tmp_path / "a.db")
     for _ in range(KILLS):
         grower.run_and_kill(rng.choice((0, 0, 1, 2, rng.randint(3, 40))))
-        await grower.check(log)
+        await grower.check()
     assert grower.acknowledged > KILLS // 2
     assert grower.views_kept > KILLS * 8 // 10

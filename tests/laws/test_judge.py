@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -30,19 +31,25 @@ class Lying:
         return copy.deepcopy(self.log)
 
     async def get_messages_for_request(self, budget: int) -> list[Message]:
-        view = self.lie(copy.deepcopy(self.log))
+        view = copy.deepcopy(self.lie(copy.deepcopy(self.log)))
         tokens = view_tokens(view, count, 1600, message_text_parts)
         self.last_view = SimpleNamespace(tokens=tokens, activation=None)
         return view
 
-    def activations(self) -> list[object]:
-        return []
-
-    def budget(self) -> SimpleNamespace:
-        return SimpleNamespace(max_tokens=100_000)
-
     def statistics(self) -> SimpleNamespace:
         return SimpleNamespace(activations=self.activated, activations_by_reason={}, repairs={})
+
+    activations = list
+    budget = staticmethod(lambda: SimpleNamespace(max_tokens=100_000))
+
+
+def inside(log: list[Message]) -> list[int]:
+    """Rows that answer a call, in the second half."""
+    return [n for n, row in enumerate(log) if row["role"] == "tool" and n > len(log) // 2]
+
+
+def with_changed(log: list[Message], **fields: object) -> list[Message]:
+    return [*log[:5], {**log[5], **fields}, *log[6:]]
 
 
 LIES = {
@@ -52,22 +59,13 @@ LIES = {
     "two rows are swapped": lambda log: [*log[:-2], log[-1], log[-2]],
     "a row is shown twice": lambda log: [*log, log[-1]],
     "a header covers nothing": lambda log: [log[0], HEADER, *log[1:]],
-    "the tail begins inside a group": lambda log: [*log[:2], HEADER, *log[next(iter(inside(log))) :]],
+    "the tail begins inside a group": lambda log: [*log[:2], HEADER, *log[inside(log)[0] :]],
     "nothing is shown": lambda log: [],
     "a result is lost": lambda log: [row for at, row in enumerate(log) if at != inside(log)[0]],
     "a result stands before its call": lambda log: [log[0], log[inside(log)[0]], *log[1:]],
     "a row is cut and edited": lambda log: with_changed(log, content="[… 9 tokens left out …] not so"),
     "a field is added": lambda log: with_changed(log, seen=True),
 }
-
-
-def with_changed(log: list[Message], **fields: object) -> list[Message]:
-    return [*log[:5], {**log[5], **fields}, *log[6:]]
-
-
-def inside(log: list[Message]) -> list[int]:
-    """Rows that answer a call, in the second half."""
-    return [n for n, row in enumerate(log) if row["role"] == "tool" and n > len(log) // 2]
 
 
 @pytest.mark.parametrize("lie", sorted(LIES))
@@ -116,14 +114,10 @@ async def test_a_view_over_budget_and_a_refusal_without_need_are_caught() -> Non
             await judge.view()
 
 
-async def test_the_newest_call_may_stand_alone_where_stand_ins_for_those_before_take_the_room() -> None:
-    calls = [call("openai", (f"c{n}", "read", {"path": "a"})) for n in range(5)]
-    for budget in (150, 400):
-        alone = Lying(lambda log: [log[0], user("<history>so far</history>"), user("[1 call left out]")])
-        judge = Judge(alone, budget=budget, keeps=True)
-        await judge.add(user("Look at all of them."), *calls)
-        if budget == 150:
-            assert await judge.view()
-            continue
-        with pytest.raises(LawBroken, match="newest_message_present"):
-            await judge.view()
+@pytest.mark.parametrize("budget", [150, 400])
+async def test_the_newest_call_may_stand_alone_where_stand_ins_for_those_before_take_the_room(budget: int) -> None:
+    judge = Judge(Lying(lambda log: [log[0], HEADER, user("[1 call left out]")]), budget=budget, keeps=True)
+    await judge.add(user("Look at all of them."))
+    await judge.add(*(call("openai", (f"c{n}", "read", {"path": "a"})) for n in range(5)))
+    with nullcontext() if budget == 150 else pytest.raises(LawBroken, match="newest_message_present"):
+        assert await judge.view()

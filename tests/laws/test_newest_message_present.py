@@ -1,5 +1,5 @@
 """newest_message_present: nothing is hidden behind a call that waits, however results are lost, late, doubled or
-swapped. The judge reads messages alone; every text in them is there once and names its message."""
+swapped. Every text of a message is there once and names it."""
 
 import itertools
 import json
@@ -10,13 +10,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from summarizing_context import Settings, open_context
 from summarizing_context.adapters.amplifier.messages import NOT_YET, fit_rows
 
 from .amounts import ALL
-from .builders import Message, assistant, call, count, result, user
-from .checkers import in_flight, refusals, tool_safe_problems
-from .shapes import answered_ids, called_ids
+from .builders import Message, assistant, call, result, user
+from .checkers import prefix_problems, refusals
+from .judge import watched
+from .shapes import answered_ids, plain_text
 
 Event = tuple[str, str]  # what happens, and to which call, or calls
 Log = tuple[Event, ...]
@@ -83,39 +83,6 @@ def marks(rows: list[Message]) -> list[str]:
     return MARK.findall(json.dumps(rows))
 
 
-def held(log: list[Message], waiting: list[str], last: int | None = None) -> set[str]:
-    """What may wait: the lines of split calls right behind the one that is in flight, up to the `last` message."""
-    shown = next((at for at, row in enumerate(log) if set(waiting) & set(called_ids(row))), len(log))
-    return set(marks(list(itertools.takewhile(called_ids, log[shown + 1 : last]))))
-
-
-def problems(view: list[Message], log: list[Message], *, requested: bool = False) -> list[str]:
-    """What is wrong with the view of a log of which every message has to be in it; of one that was `requested`, the
-    newest message in any case."""
-    found, waiting = tool_safe_problems(view), in_flight(view)
-    shown, wanted = marks(view), marks(log)
-    found += [f"{mark} stands {times} times" for mark, times in Counter(shown).items() if times > 1]
-    missing = set(wanted) - set(shown)
-    if missing - held(log, waiting, -1 if requested else None):
-        found.append(f"{sorted(missing)} hidden while {waiting} wait")
-    for row in view:
-        content = row["content"] if isinstance(row["content"], str) else json.dumps(row["content"])
-        if " result " in content and "<<" in content and not answered_ids(row):
-            found += [] if content.startswith("<late_result ") else [f"a result is shown as {row}"]
-    return found
-
-
-def rewritten(before: list[Message], after: list[Message]) -> list[str]:
-    size = len(before)
-    return [] if after[:size] == before else [f"{before[-3:]} became {after[size - 3 : size + 1]}"]
-
-
-def newest_episode(rows: list[Message]) -> list[Message]:
-    """What stands from the beginning of the newest episode on."""
-    begin = next(at for at in range(len(rows) - 1, -1, -1) if " begins>>" in str(rows[at]["content"]))
-    return rows[begin:]
-
-
 @pytest.mark.parametrize("dialect", DIALECTS)
 async def test_every_interleaving_of_three_calls_shows_its_newest_message(dialect: str) -> None:
     """A sample of them, a few to a session: a view after each message, and as the Amplifier adapter sends it."""
@@ -123,22 +90,18 @@ async def test_every_interleaving_of_three_calls_shows_its_newest_message(dialec
     assert len(every) > 800
     rng = random.Random(7)
     for _ in range(10 if ALL else 3):
-        view: list[Message] = []
         sent: list[Message] = []
-        async with open_context(Settings(max_tokens=1_000_000), count_tokens=count) as context:
+        async with watched(budget=1_000_000) as judge:
             for number, events in enumerate(rng.sample(every, 8)):
-                log = messages_of(events, number, dialect)
-                for at, message in enumerate(log, 1):
-                    await context.add_message(message)
-                    before, view = view, await context.get_messages_for_request()
-                    fitted, _ = fit_rows(view)
+                for message in messages_of(events, number, dialect):
+                    await judge.add(message)
+                    fitted, _ = fit_rows(await judge.view())
                     last, sent = sent, [row for row in fitted if row["content"] != NOT_YET]
-                    wrong = problems(newest_episode(view), log[:at], requested=True)
-                    wrong += rewritten(before, view) + rewritten(last, sent)
-                    wrong += refusals(newest_episode(fitted))
-                    assert not wrong, (events, newest_episode(view), wrong)
-            await context.add_message(user("<<the end>>"))
-            view = await context.get_messages_for_request()
-            assert sorted(marks(view)) == sorted(marks(await context.get_messages()))
-            repairs.update(context.statistics().repairs)
+                    assert prefix_problems(last, sent) + refusals(fitted) == [], (events, fitted[-6:])
+            await judge.add(user("<<the end>>"))
+            view = await judge.view()
+            assert sorted(marks(view)) == sorted(marks(judge.log))
+            texts = [plain_text(row["content"]) for row in view if not answered_ids(row)]
+            assert all(text.startswith("<late_result ") for text in texts if " result " in text)
+            repairs += judge.repairs
     assert min(repairs["stand_in_result"], repairs["late_result_note"]) > 5

@@ -8,9 +8,10 @@ import random
 import pytest
 
 from .amounts import REQUESTS
-from .builders import Message, assistant, call, count, result, session, user, words
-from .judge import Judge, watched
+from .builders import Message, assistant, call, count, result, session, system, user, words
+from .judge import watched
 from .summarizers import Counting, Failing
+from .test_tail_is_untouched import huge
 
 BUDGET, MIN_FREE = 4_000, 0.12
 NEARLY = words(random.Random(41), BUDGET * 95 // 100)
@@ -22,34 +23,14 @@ def forty() -> list[Message]:
     return [call("openai", *((i, "read", {}) for i in ids)), *(result("openai", i, each) for i in ids)]
 
 
+PLACES = ("user", "blocks", "argument-openai", "result-openai", "result-anthropic")
 HUGE = {
-    "user text": [user(NEARLY)],
-    "blocks": [user([{"type": "text", "text": NEARLY[n : n + 1_500]} for n in range(0, len(NEARLY), 1_500)])],
-    "argument": [call("openai", ("h", "write", {"text": NEARLY})), result("openai", "h", "ok")],
-    "result": [call("openai", ("h", "read", {})), result("openai", "h", NEARLY)],
-    "result block": [call("anthropic", ("h", "read", {})), result("anthropic", "h", NEARLY)],
+    **{place: huge(place, NEARLY) for place in PLACES},
     "forty results": forty(),
-    "assistant text": [user("tell"), assistant(NEARLY)],
-    "system row": [{"role": "system", "content": NEARLY}],
+    "assistant": [user("tell"), assistant(NEARLY)],
+    "system": [system(NEARLY)],
 }
-
-
-OTHERS = [("argument", "truncate"), ("forty results", "summarize"), ("user text", "truncate")]
-
-
-async def many_views(judge: Judge, views: int) -> float:
-    """Requests with a little text between them, some of them judged; the number of activations that this justifies."""
-    tokens, judge.thorough = 0, 10
-    for number in range(views):
-        message = (user if number % 2 else assistant)(f"step {number}")
-        tokens += 4 + count(message["content"])
-        await judge.add(message)
-        if number % 50 == 0:
-            await judge.view()
-        else:
-            await judge.context.get_messages_for_request()
-            assert judge.context.last_view.tokens <= BUDGET
-    return tokens / (MIN_FREE * BUDGET) + 1
+OTHERS = [("argument-openai", "truncate"), ("forty results", "summarize"), ("user", "truncate")]
 
 
 @pytest.mark.parametrize(("kind", "strategy"), [*((kind, "hierarchical") for kind in sorted(HUGE)), *OTHERS])
@@ -60,15 +41,23 @@ async def test_many_requests_after_a_huge_message_cause_no_storm(kind: str, stra
         await judge.view()
         await judge.add(*HUGE[kind])
         await judge.view()
-        before = judge.context.statistics().activations
-        allowed = await many_views(judge, REQUESTS)
-        assert judge.context.statistics().activations - before <= allowed
+        before, tokens, judge.thorough = judge.context.statistics().activations, 0, 10
+        for number in range(REQUESTS):  # with a little text between them; some are judged
+            message = (user if number % 2 else assistant)(f"step {number}")
+            tokens += 4 + count(message["content"])
+            await judge.add(message)
+            if number % 50 == 0:
+                await judge.view()
+            else:
+                await judge.context.get_messages_for_request()
+                assert judge.context.last_view.tokens <= BUDGET
+        assert judge.context.statistics().activations - before <= tokens / (MIN_FREE * BUDGET) + 1
         assert before > 0
 
 
 async def test_views_without_new_messages_never_activate_again() -> None:
     async with watched(Failing(), budget=BUDGET) as judge:
-        await judge.add(*session(44, 100), *HUGE["user text"])
+        await judge.add(*session(44, 100), *HUGE["user"])
         await judge.view()
         before = judge.activations
         first = await judge.view()

@@ -27,17 +27,16 @@ class Markers:
     def turn(self, entry: int) -> list[Message]:
         """An ask, a call with marked arguments, results (now and then a very long one), an answer."""
         self.calls += 1
-        sizes = [self.rng.randint(20, 120) for _ in range(4)]
+        ask, argument, short, answer = (self.rng.randint(20, 120) for _ in range(4))
         long = self.rng.choice((60, 60, 60, 3_000))
         a, b = f"c{self.calls}a", f"c{self.calls}b"
-        edit = {"path": "x.py", "text": self.text(entry + 1, sizes[1])}
-        made = call(self.dialect, (a, "edit", edit), (b, "read", {"path": "y.py"}))
+        edit = {"path": "x.py", "text": self.text(entry + 1, argument)}
         return [
-            user(self.text(entry, sizes[0])),
-            made,
+            user(self.text(entry, ask)),
+            call(self.dialect, (a, "edit", edit), (b, "read", {"path": "y.py"})),
             result(self.dialect, a, self.text(entry + 2, long)),
-            result(self.dialect, b, self.text(entry + 3, sizes[2])),
-            assistant(self.text(entry + 4, sizes[3])),
+            result(self.dialect, b, self.text(entry + 3, short)),
+            assistant(self.text(entry + 4, answer)),
         ]
 
 
@@ -90,25 +89,18 @@ async def test_with_a_dead_summarizer_stand_ins_cover_what_no_model_read() -> No
         assert judge.covered > 50
 
 
-def long_results(dialect: str) -> tuple[list[Message], dict[str, list[str]]]:
-    """Turns at the default segment sizes, every third with a result that a model's input cuts; markers by kind."""
-    marks: dict[str, list[str]] = {"whole": [], "long": []}
-    log: list[Message] = []
-
-    def text(kind: str, tokens: int) -> str:
-        made, found = marked(len(marks["whole"]) + len(marks["long"]), tokens)
-        marks[kind] += found
-        return made
-
-    for turn in range(24):
-        kind, size = ("long", 6_000 + 4_000 * (turn % 5)) if turn % 3 == 0 else ("whole", 1_500)
-        log += [user(text("whole", 200)), call(dialect, (f"c{turn}", "read", {"path": text("whole", 40)}))]
-        log += [result(dialect, f"c{turn}", text(kind, size)), assistant(text("whole", 100))]
-    return [*log, *session(33, 60, rules="", size=200)], marks
-
-
 async def test_a_session_whose_model_gets_long_results_cut_leaves_nothing_unseen() -> None:
-    summarizer, (log, marks) = Counting(), long_results("anthropic")
+    """At the default segment sizes, where every third result is too long for a model's input."""
+    summarizer, markers, log, long = Counting(), Markers(33, "anthropic"), list[Message](), set[int]()
+    for turn in range(24):
+        at, size = len(log), 1_500 if turn % 3 else 6_000 + 4_000 * (turn % 5)
+        long |= set() if turn % 3 else {at + 2}
+        log += [
+            user(markers.text(at, 200)),
+            call("anthropic", (f"c{turn}", "read", {"path": markers.text(at + 1, 40)})),
+        ]
+        log += [result("anthropic", f"c{turn}", markers.text(at + 2, size)), assistant(markers.text(at + 3, 100))]
+    log += session(33, 60, rules="", size=200)
     async with watched(summarizer, budget=16_000, segment_min=2_000, segment_target=4_000, segment_max=8_000) as judge:
         for message in log:
             await judge.add(message)
@@ -116,8 +108,10 @@ async def test_a_session_whose_model_gets_long_results_cut_leaves_nothing_unseen
                 await judge.context.wait_idle()
                 await judge.view()
                 assert judge.context.unseen_tokens() == 0
-        assert set(marks["whole"]) <= found(summarizer.contents) | found(canonical(judge.last))
-        assert len(set(marks["long"]) - found(summarizer.contents)) > 1_000
+        read = found(summarizer.contents)
+        hidden = markers.entry.keys() - read - found(canonical(judge.last))
+        assert {markers.entry[mark] for mark in hidden} <= long
+        assert len([mark for mark, at in markers.entry.items() if at in long and mark not in read]) > 1_000
         assert any("tokens left out here" in job.content for job in summarizer.jobs)
         assert judge.activations > 3
 

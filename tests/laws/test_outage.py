@@ -43,43 +43,39 @@ async def live(judge: Judge, clock: Clock, log: Sequence[Message]) -> None:
         await judge.context.wait_idle(120)
 
 
-async def outage(judge: Judge, clock: Clock, line: Line) -> None:
-    """A session whose model is there, then away for ten minutes, then there again. Views are judged all along."""
-    log = session(81, 480, size=40)
-    judge.thorough, during = 10, int(MINUTES * 60 / STEP)
-    await live(judge, clock, log[:120])
-    before = judge.context.statistics()
-    assert before.summaries_pending == before.stand_ins == 0
-    assert before.segments > 3
-    line.is_cut = True
-    await live(judge, clock, log[120 : 120 + during])
-    broken = judge.context.statistics()
-    assert broken.breaker in ("open", "half_open")
-    assert broken.stand_ins > 0
-    assert broken.summaries_pending > 5
-    line.is_cut = False
-    await live(judge, clock, log[120 + during :])
-
-    # Every gap is filled, and what stood in for the model is gone with the next activation.
-    clock.time += COOLDOWN
-    await judge.view()
-    await judge.context.wait_idle(120)
-    for _ in range(2):  # the first may cover a piece of the open segment, which the model summarizes then
-        await judge.context.compact()
-        await judge.view()
-        await judge.context.wait_idle(120)
-    after = judge.context.statistics()
-    assert (after.breaker, after.summaries_pending, after.stand_ins) == ("closed", 0, 0)
-    assert after.summaries_ready == after.segments > 20
-    assert judge.covered > 300
-    assert judge.refused == 0
-    await judge.check_log()
-
-
 async def test_after_ten_minutes_every_gap_is_filled_exactly_once() -> None:
     line, clock = Line(), Clock(1_000.0)
     async with open_context(Settings(**OPTIONS), summarizer=line, count_tokens=count, clock=clock) as context:
-        await outage(Judge(context, budget=BUDGET), clock, line)
+        judge = Judge(context, budget=BUDGET)
+        log = session(81, 480, size=40)
+        judge.thorough, during = 10, int(MINUTES * 60 / STEP)
+        await live(judge, clock, log[:120])
+        before = context.statistics()
+        assert before.summaries_pending == before.stand_ins == 0
+        assert before.segments > 3
+        line.is_cut = True
+        await live(judge, clock, log[120 : 120 + during])
+        broken = context.statistics()
+        assert broken.breaker in ("open", "half_open")
+        assert broken.stand_ins > 0
+        assert broken.summaries_pending > 5
+        line.is_cut = False
+        await live(judge, clock, log[120 + during :])
+
+        # Every gap is filled, and what stood in for the model is gone with the next activation.
+        clock.time += COOLDOWN
+        await judge.view()
+        await context.wait_idle(120)
+        for _ in range(2):  # the first may cover a piece of the open segment, which the model summarizes then
+            await context.compact()
+            await judge.view()
+            await context.wait_idle(120)
+        after = context.statistics()
+        assert (after.breaker, after.summaries_pending, after.stand_ins) == ("closed", 0, 0)
+        assert after.summaries_ready == after.segments > 20
+        assert judge.covered > 300
+        assert judge.refused == 0
+        await judge.check_log()
         segments = {(node.start, node.stop) for node in context.summaries()}
         assert context.unseen_tokens() == 0
     answered = Counter((job.kind, job.range_hash) for job in line.jobs)

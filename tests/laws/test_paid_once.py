@@ -146,26 +146,18 @@ async def test_an_edit_is_paid_for_near_the_change_only(tmp_path: Path) -> None:
     assert sum(changes) > 6
 
 
-class NothingFound:
-    """A store that keeps summaries and cannot look for them."""
-
-    def __init__(self, inner: Any) -> None:
-        self.inner, self.name, self.checkpoints = inner, inner.name, inner.checkpoints
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.inner, name)
-
-    async def find_summaries(self, *asked: Any) -> Any:
-        raise StoreError("a fault of the test")
-
-
 @pytest.mark.parametrize("recipe", ["counting/1", None])  # shared with others by the store, or not shared
 async def test_a_piece_that_becomes_a_segment_is_paid_once(tmp_path: Path, recipe: str | None) -> None:
     """Where messages are counted, pieces are summarized ahead; one may end where its segment ends."""
     shared = 0
+
+    async def find_nothing(*_: Any) -> Any:
+        raise StoreError("a fault of the test")
+
     for number in range(2):
         rng, summarizer = random.Random(number), Counting(recipe)
-        store: Any = NothingFound(await open_store(kept_at(tmp_path / f"{number}.db")))
+        store: Any = await open_store(kept_at(tmp_path / f"{number}.db"))
+        store.find_summaries = find_nothing  # it keeps summaries and cannot look for them
         settings = Settings(max_tokens=1_500, max_messages=20, keep_recent=1, **SMALL)
         async with open_context(settings, summarizer=summarizer, count_tokens=count, store=store) as context:
             for _ in range(60):

@@ -11,9 +11,9 @@ from tests.docs.checkout import run_python
 
 from .builders import Message, count, session
 from .judge import SMALL
-from .odd_shapes import IDS
 from .places import kept_at
 from .summarizers import Counting
+from .test_what_is_sent_is_counted import IDS
 
 
 def test_keys_are_equal_across_processes_hash_seeds_and_token_counters(tmp_path: Any) -> None:

@@ -7,12 +7,12 @@ import pytest
 
 from .amounts import ALL
 from .builders import session
-from .faults import Lying
+from .faults import FLAKY, Lying
 from .judge import watched
-from .summarizers import Failing, Flaky, Sleeping
+from .summarizers import Failing, Sleeping
 
 QUICK: dict[str, Any] = {"call_timeout": 0.2, "attempts": 2, "breaker_failures": 4, "breaker_cooldown": 0.05}
-FAULTY = {"sleeping": Sleeping, "failing": Failing, "flaky": Flaky}
+FAULTY = {"sleeping": Sleeping, "failing": Failing, "flaky": lambda: Lying(*FLAKY)}
 NO_SUMMARY = ["empty", "echo", "number", "nothing", "bytes"]
 
 

@@ -20,22 +20,20 @@ async def test_ordinary_rows_are_shown_without_any_repair(dialect: str) -> None:
         assert judge.context.statistics().repairs.get("shrunk", 0) == 0
 
 
-def huge(where: str, text: str) -> list[Message]:
+HUGE_PLACES = ["user", "blocks", *(f"{kind}-{dialect}" for kind in ("argument", "result") for dialect in DIALECTS)]
+
+
+def huge(place: str, text: str) -> list[Message]:
     """The same huge text as a user row, as blocks, as an argument, as a result."""
-    if where == "user":
-        return [user(text)]
-    if where == "blocks":
-        return [user([{"type": "text", "text": text[k : k + 2_000]} for k in range(0, len(text), 2_000)])]
-    dialect = where.split("-")[1]
-    if where.startswith("argument"):
-        return [call(dialect, ("h", "write", {"path": "a.py", "text": text})), result(dialect, "h", "written")]
-    return [call(dialect, ("h", "read", {})), result(dialect, "h", text)]
+    kind, _, dialect = place.partition("-")
+    if not dialect:
+        parts = [{"type": "text", "text": text[at : at + 2_000]} for at in range(0, len(text), 2_000)]
+        return [user(text if kind == "user" else parts)]
+    made = {"path": "a.py", "text": text} if kind == "argument" else {}
+    return [call(dialect, ("h", "work", made)), result(dialect, "h", text if kind == "result" else "written")]
 
 
-PLACES = ["user", "blocks", *(f"{kind}-{dialect}" for kind in ("argument", "result") for dialect in DIALECTS)]
-
-
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("place", HUGE_PLACES)
 async def test_a_huge_message_is_shrunk_from_its_first_showing_on_and_always_the_same(place: str) -> None:
     text = words(random.Random(8), 6_000)
     async with watched(Counting(), budget=4_000, repairs=frozenset({"shrunk"})) as judge:

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from .builders import DIALECTS, Message, assistant, call, result, session, user, words
-from .judge import Judge, watched
+from .judge import watched
 from .places import kept_at
 from .repairs import LATE_NOTE
 from .summarizers import Counting
@@ -21,27 +21,19 @@ def wide(dialect: str, calls: int, tokens: int = 50) -> list[Message]:
     return [made, *(result(dialect, i, words(rng, tokens)) for i in ids)]
 
 
-async def seen(judge: Judge, log: list[Message], every: int = 1) -> None:
-    for number, message in enumerate(log):
-        await judge.add(message)
-        if number % every == 0:
-            assert await judge.view()
-    assert await judge.view()
-
-
 CASES = list(zip(STRATEGIES, (*DIALECTS, "openai"), strict=True))
 
 
 @pytest.mark.parametrize(("strategy", "dialect"), CASES)
 async def test_of_a_wide_group_the_newest_results_are_shown_as_notes(strategy: str, dialect: str) -> None:
     async with watched(Counting(), budget=500, strategy=strategy) as judge:
-        await seen(judge, session(71, 14, dialect=dialect), every=5)
+        await judge.live(session(71, 14, dialect=dialect), every=5)
         before = judge.activations
-        await seen(judge, wide(dialect, 60), every=10)
+        await judge.live(wide(dialect, 60), every=10)
         assert judge.refused == 0
         assert judge.repairs[LATE_NOTE] > 5
         assert judge.activations - before <= 7
-        await seen(judge, [assistant("done"), *session(72, 14, dialect=dialect, rules="")], every=3)
+        await judge.live([assistant("done"), *session(72, 14, dialect=dialect, rules="")], every=3)
         assert judge.covered > 65
 
 

@@ -15,21 +15,19 @@ from summarizing_context.stores.base import SummaryKey
 from tests import postgres_server
 from tests.contract.store_builders import entries, key, log_of, nothing, opened, summary
 from tests.laws import places
-from tests.laws.builders import session
-from tests.laws.test_crash_safe import Grower, nursery
+from tests.laws.test_crash_safe import Grower
 
-__all__ = ["nursery"]
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the processes to be killed are forked")
 
 KILLS = int(os.environ.get("POSTGRES_KILLS", "8"))
 
 
-async def test_a_session_of_a_killed_host_goes_on_at_another(nursery, postgres, tmp_path, monkeypatch):
+async def test_a_session_of_a_killed_host_goes_on_at_another(postgres, tmp_path, monkeypatch):
     monkeypatch.setattr(places, "chosen", "postgres")
-    rng, grower, log = random.Random(1), Grower(tmp_path / "a.db", nursery), session(38, 4_000)
+    rng, grower = random.Random(1), Grower(tmp_path / "a.db")
     for _ in range(KILLS):
         grower.run_and_kill(rng.choice((1, 2, rng.randint(3, 40))))
-        await grower.check(log)
+        await grower.check()
     assert grower.acknowledged > 3 * KILLS
     assert grower.views_kept > KILLS // 2
 

@@ -6,7 +6,6 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import anyio
 import pytest
@@ -17,18 +16,24 @@ from summarizing_context.cli import main
 from summarizing_context.errors import SessionInUseError
 from tests.laws.builders import user
 
-CHILD = Path(__file__).parents[1] / "contract" / "store_child.py"
-ON_MARS = f"""
-import runpy, socket, sys
-socket.gethostname = lambda: 'mars'
-runpy.run_path({str(CHILD)!r}, run_name='__main__')
+HELD = """
+import asyncio, socket, sys
+from summarizing_context import Settings, open_context
+
+async def hold():
+    async with open_context(Settings(store=sys.argv[1], session_id="theirs")):
+        print("ready", flush=True)
+        sys.stdin.readline()
+
+socket.gethostname = lambda: "mars"
+asyncio.run(hold())
 """
 
 
 @pytest.fixture
 def mars(address: str) -> Iterator[subprocess.Popen[str]]:
     """A process on another host that has the session `theirs` open."""
-    command = [sys.executable, "-c", ON_MARS, "postgres", address, "theirs"]
+    command = [sys.executable, "-c", HELD, address]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout.readline() == "ready\n"
         yield child
