@@ -66,12 +66,16 @@ def test_a_message_that_is_added_is_seen_without_a_reload(browser, served):
         assert page.inner_text("#live") == "Live"
 
 
-def test_an_undo_needs_the_typed_name(browser, tmp_path):
+def test_an_undo_needs_the_typed_name_and_a_message_is_pinned_where_it_is_read(browser, tmp_path):
     store = fill_store(tmp_path / "run.db", "mine", 100)
 
     async def cover() -> None:
         async with writing(store, "mine") as context:
             assert (await context.summarize(3)).activated
+
+    async def pinned() -> list[int | None]:
+        async with writing(store, "mine") as context:
+            return [one.index for one in context.pins()]
 
     run_apart(cover)
     with started(store, tmp_path) as (url, _), Opened(browser, url) as page:
@@ -86,16 +90,6 @@ def test_an_undo_needs_the_typed_name(browser, tmp_path):
         page.wait_for_selector(f"body[data-activations='{before + 1}']")
         assert f"undo of {before}" in page.inner_text("#panel-activations")
         assert f"Activation {before} is undone" in page.inner_text("#notice")
-
-
-def test_a_message_is_pinned_where_it_is_read(browser, tmp_path):
-    store = fill_store(tmp_path / "run.db", "mine", 100)
-
-    async def pinned() -> list[int | None]:
-        async with writing(store, "mine") as context:
-            return [one.index for one in context.pins()]
-
-    with started(store, tmp_path) as (url, _), Opened(browser, url) as page:
         page.get_by_role("group", name="Segments").locator("button").first.click()
         message = page.locator("dialog[open] .said", has_text="#3")
         message.get_by_role("button", name="Pin").click()

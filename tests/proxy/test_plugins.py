@@ -16,6 +16,7 @@ from summarizing_context.adapters.open_sessions import opened_store
 from summarizing_context.cli import main
 from summarizing_context.contrib.proxy import server
 from summarizing_context.contrib.proxy.dialects import handover_line
+from tests.laws.builders import assistant, call, result, system, user
 from tests.proxy.clients import between, status
 from tests.proxy.fake import Fake
 
@@ -24,12 +25,11 @@ BUDGET = 8_000
 
 def history(steps: int) -> list[dict[str, Any]]:
     """A session of an agent, as Chat Completions have it."""
-    said: list[dict[str, Any]] = [{"role": "user", "content": "Read the files. Never push to main."}]
+    said = [user("Read the files. Never push to main.")]
     for step in range(steps):
-        function = {"name": "read", "arguments": json.dumps({"path": f"src/part_{step}.py"})}
-        call = {"id": f"call-{step}", "type": "function", "function": function}
-        said.append({"role": "assistant", "content": f"Step {step}.", "tool_calls": [call]})
-        said.append({"role": "tool", "tool_call_id": f"call-{step}", "content": f"line {step} of the file\n" * 80})
+        called = (f"call-{step}", "read", {"path": f"src/part_{step}.py"})
+        said += [call("openai", called, text=f"Step {step}.")]
+        said += [result("openai", called[0], f"line {step} of the file\n" * 80)]
     return said
 
 
@@ -60,17 +60,12 @@ async def service(
         yield Service(address, client)
 
 
-def after(items: list[dict[str, Any]], said: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The history of a client that has put an answer in place of its own."""
-    return [said[item["at"]] if "at" in item else item for item in items]
-
-
 async def test_a_plug_in_gets_its_own_messages_by_place_and_summaries_for_the_rest():
     said = history(40)
     async with service() as proxy:
         assert await proxy.ask(said[:5]) is None  # a history that fits stays as it is
         items = await proxy.ask(said)
-        grown = await proxy.ask([*said, {"role": "assistant", "content": "All is read."}])
+        grown = await proxy.ask([*said, assistant("All is read.")])
         told = await status(proxy.address)
     assert grown == [*items, {"at": len(said)}]  # views grow at their end
     places = [item["at"] for item in items if "at" in item]
@@ -84,7 +79,7 @@ async def test_a_plug_in_gets_its_own_messages_by_place_and_summaries_for_the_re
 
 
 async def test_a_text_that_a_view_shows_shorter_comes_with_its_place():
-    said = [*history(3), {"role": "user", "content": "word " * 20_000}]
+    said = [*history(3), user("word " * 20_000)]
     async with service() as proxy:
         items = await proxy.ask(said)
     assert items[-1]["at"] == len(said) - 1
@@ -100,7 +95,7 @@ async def test_a_compaction_is_one_text_and_the_log_goes_on_behind_it(tmp_path):
         assert [item.get("at") for item in items[1:]] == list(range(len(said) - len(items) + 1, len(said)))
         assert items[0]["content"].startswith("[summarizing-context: the first ")
         assert "Never push to main" in items[0]["content"]
-    now = [*after(items, said), {"role": "user", "content": "Which port?"}]
+    now = [said[item["at"]] if "at" in item else item for item in items] + [user("Which port?")]
     async with service(store) as proxy:  # another process
         again = await proxy.ask(now, compact=True)
         told = await status(proxy.address)
@@ -123,9 +118,8 @@ async def test_a_line_about_messages_that_are_not_there_changes_nothing(tmp_path
         await stored(store, [{**message, "content": "Another."} for message in history(40)])
     else:
         line = "[summarizing-context: the first 7 messages of session other, as 0123456789ab]"
-    said = [{"role": "user", "content": f"{line}\nGo on."}, {"role": "assistant", "content": "Read."}]
     async with service(store) as proxy:
-        assert await proxy.ask(said + history(40)) is None
+        assert await proxy.ask([user(f"{line}\nGo on."), assistant("Read."), *history(40)]) is None
         assert (await status(proxy.address))["failures"] == 0
     async with opened_store(store, read_only=True) as held:
         assert [info.session_id for info in await held.sessions()] == ["s1"]
@@ -142,11 +136,9 @@ async def stored(store: Path, messages: list[dict[str, Any]]) -> str:
 @pytest.mark.parametrize("more", [{}, {"compact": True}], ids=["view", "compaction"])
 async def test_messages_that_a_client_has_not_come_as_a_record_that_tells_who_said_what(more, tmp_path):
     store = tmp_path / "run.db"
-    line = await stored(store, [{"role": "system", "content": "The old prompt."}, *history(40)])
+    line = await stored(store, [system("The old prompt."), *history(40)])
     async with service(store) as proxy:
-        said = [{"role": "user", "content": line}, {"role": "assistant", "content": "Read."}]
-        items = await proxy.ask(said, **more)
-    [ours, newest] = items
+        [ours, newest] = await proxy.ask([user(line), assistant("Read.")], **more)
     assert newest == {"at": 1}
     assert ours["role"] == "user"
     assert "The old prompt." not in ours["content"]
@@ -206,7 +198,7 @@ def run_plugin(own_home: Path) -> Any:
     folder = own_home / ".config" / "summarizing-context"
     folder.mkdir(parents=True)
     (folder / "proxy-token").touch(0o600)
-    (folder / "proxy-token").write_text(f"{TOKEN}\n")
+    (folder / "proxy-token").write_text(TOKEN)
 
     async def run(client: str, address: str, given: Any = None, driver: str = "") -> Any:
         port = address.rpartition(":")[2]
@@ -214,10 +206,9 @@ def run_plugin(own_home: Path) -> Any:
         source = Path(json.loads((own_home / "told.json").read_text())["files"][-1]).read_text()  # noqa: ASYNC240
         (module := own_home / "plugin.mjs").write_text(source)
         own_driver, own_given = CLIENTS[client]
-        head = f"import * as plugin from {json.dumps(str(module))}\nconst given = {json.dumps(given or own_given())}\n"
-        (script := own_home / "driver.mjs").write_text(
-            f"import {{ readFileSync }} from 'node:fs'\n{head}{driver or own_driver}\n"
-        )
+        head = f"import {{ readFileSync }} from 'node:fs'\nimport * as plugin from {json.dumps(str(module))}\n"
+        head += f"const given = {json.dumps(given or own_given())}\n"
+        (script := own_home / "driver.mjs").write_text(head + (driver or own_driver))
         with anyio.fail_after(60):
             done = await anyio.run_process(["node", str(script)], check=False)
         assert done.returncode == 0, done.stderr.decode()
@@ -251,9 +242,9 @@ def opencode_history() -> list[dict[str, Any]]:
             continue
         info = {"id": f"m{at}", "sessionID": "o", "role": row["role"], "model": {"providerID": "p", "modelID": "m"}}
         made.append({"info": info, "parts": [{"type": "text", "text": row["content"]}]})
-        for call in row.get("tool_calls", ()):
-            state = {"input": json.loads(call["function"]["arguments"])}
-            made[-1]["parts"].append({"type": "tool", "callID": call["id"], "tool": "read", "state": state})
+        for use in row.get("tool_calls", ()):
+            state = {"input": json.loads(use["function"]["arguments"])}
+            made[-1]["parts"].append({"type": "tool", "callID": use["id"], "tool": "read", "state": state})
     return made
 
 
@@ -288,12 +279,11 @@ def pi_entries() -> list[dict[str, Any]]:
     for at, row in enumerate(history(40)):
         content: list[dict[str, Any]] = [{"type": "text", "text": row["content"]}]
         message: dict[str, Any] = {"role": "toolResult" if row["role"] == "tool" else row["role"], "content": content}
-        for call in row.get("tool_calls", ()):
-            arguments = json.loads(call["function"]["arguments"])
-            content.append({"type": "toolCall", "id": call["id"], "name": "read", "arguments": arguments})
-        entries.append(
-            {"type": "message", "id": f"e{at}", "message": message | {"toolCallId": row.get("tool_call_id")}}
-        )
+        for use in row.get("tool_calls", ()):
+            arguments = json.loads(use["function"]["arguments"])
+            content.append({"type": "toolCall", "id": use["id"], "name": "read", "arguments": arguments})
+        message["toolCallId"] = row.get("tool_call_id")
+        entries.append({"type": "message", "id": f"e{at}", "message": message})
     return entries
 
 
@@ -364,9 +354,9 @@ def claude_rows() -> list[dict[str, Any]]:
             rows.append({"role": "user", "text": "", "toolUses": [], "toolResults": [result], "handle": f"h{at}"})
             continue
         rows.append({"role": row["role"], "text": row["content"], "toolUses": [], "handle": f"h{at}"})
-        for call in row.get("tool_calls", ()):
-            use = {"tool_use_id": call["id"], "tool": "Read", "input": json.loads(call["function"]["arguments"])}
-            rows.append({"role": "assistant", "text": "", "toolUses": [use], "handle": f"u{at}"})
+        for use in row.get("tool_calls", ()):
+            made = {"tool_use_id": use["id"], "tool": "Read", "input": json.loads(use["function"]["arguments"])}
+            rows.append({"role": "assistant", "text": "", "toolUses": [made], "handle": f"u{at}"})
     return rows
 
 
@@ -423,7 +413,7 @@ async def test_a_session_goes_on_in_another_client_with_its_whole_log(tmp_path, 
     assert "<summary messages=" in prompt
     assert "line 39 of the file" in prompt
     async with service(store) as proxy:
-        items = await proxy.ask([{"role": "user", "content": prompt}, {"role": "assistant", "content": "All is read."}])
+        items = await proxy.ask([user(prompt), assistant("All is read.")])
     async with open_context(Settings(store=store, session_id="s1"), read_only=True) as context:
         log = await context.get_messages()
     assert len(log) == 82
