@@ -108,6 +108,7 @@ def workers(tmp_path: Path) -> Iterator[Workers]:
     workers = Workers(tmp_path / "calls")
     yield workers
     workers.end()
+    postgres_server.stop_looking()
 
 
 def bury(address: str) -> None:

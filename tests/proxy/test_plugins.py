@@ -192,7 +192,7 @@ TOKEN = "0123456789abcdef0123"
 
 @pytest.fixture
 def run_plugin(own_home: Path) -> Any:
-    """Install a plug-in, and return what a program that drives it writes; `plugin` and `given` are there."""
+    """Install a plug-in for a proxy, and return what a program that drives it writes; it has `plugin` and `given`."""
     if shutil.which("node") is None:
         pytest.skip("needs node")
     folder = own_home / ".config" / "summarizing-context"
@@ -200,8 +200,11 @@ def run_plugin(own_home: Path) -> Any:
     (folder / "proxy-token").touch(0o600)
     (folder / "proxy-token").write_text(TOKEN)
 
-    async def run(client: str, address: str, given: Any = None, driver: str = "") -> Any:
-        port = address.rpartition(":")[2]
+    async def run(client: str, given: Any = None, driver: str = "", at: str = "") -> Any:
+        if not at:
+            async with service(token=TOKEN) as proxy:
+                return await run(client, given, driver, proxy.address)
+        port = at.rpartition(":")[2]
         assert main(["install", client, "--yes", "--listen", port, "--json", str(own_home / "told.json")]) == 0
         source = Path(json.loads((own_home / "told.json").read_text())["files"][-1]).read_text()  # noqa: ASYNC240
         (module := own_home / "plugin.mjs").write_text(source)
@@ -249,9 +252,7 @@ def opencode_history() -> list[dict[str, Any]]:
 
 
 async def test_opencode_sends_a_view_in_place_of_a_long_history(run_plugin):
-    said = opencode_history()
-    async with service(token=TOKEN) as proxy:
-        told = await run_plugin("opencode", proxy.address)
+    said, told = opencode_history(), await run_plugin("opencode")
     first, ours, *tail = told["messages"]
     assert told["said"] == []
     assert first == said[0]
@@ -288,9 +289,7 @@ def pi_entries() -> list[dict[str, Any]]:
 
 
 async def test_pi_compacts_to_summaries_and_keeps_its_newest_entries(run_plugin):
-    entries = pi_entries()
-    async with service(token=TOKEN) as proxy:
-        told = await run_plugin("pi", proxy.address)
+    entries, told = pi_entries(), await run_plugin("pi")
     assert told["said"] == []
     assert "<summary messages=" in told["compaction"]["summary"]
     assert told["compaction"]["tokensBefore"] == 9
@@ -302,8 +301,7 @@ async def test_pi_compacts_to_summaries_and_keeps_its_newest_entries(run_plugin)
 async def test_pi_takes_a_compaction_that_leaves_no_entry_as_it_was(run_plugin):
     late = {"role": "toolResult", "toolCallId": "gone", "content": [{"type": "text", "text": "It took an hour."}]}
     entries = [*pi_entries(), {"type": "message", "id": "late", "message": late}]
-    async with service(token=TOKEN) as proxy:
-        told = await run_plugin("pi", proxy.address, entries)
+    told = await run_plugin("pi", entries)
     assert "It took an hour." in told["compaction"]["summary"]
     assert told["compaction"]["firstKeptEntryId"] not in [entry["id"] for entry in entries]
 
@@ -320,7 +318,7 @@ async def test_turns_of_pi_that_are_quicker_than_the_service_do_not_queue_up_bef
     """
     driver = PI.replace("await on.turn_end({}, ctx)", "for (const _ of given) await on.turn_end({}, ctx)")
     driver = counted + driver.replace("{ said,", "{ said, most,")
-    told = await run_plugin("pi", "127.0.0.1:9", driver=driver)
+    told = await run_plugin("pi", driver=driver, at="127.0.0.1:9")
     assert told["most"] == 2  # one of the turns', and the compaction's
 
 
@@ -365,7 +363,7 @@ CLIENTS = {"opencode": (OPENCODE, opencode_history), "pi": (PI, pi_entries), "cl
 
 @pytest.mark.parametrize("client", CLIENTS)
 async def test_without_the_service_a_client_goes_on_unchanged_and_says_so_once(client, run_plugin):
-    told = await run_plugin(client, "127.0.0.1:9")
+    told = await run_plugin(client, at="127.0.0.1:9")
     [words] = told["said"]
     assert "summarizing-context proxy --store STORE" in words
     given = CLIENTS[client][1]()
@@ -374,8 +372,7 @@ async def test_without_the_service_a_client_goes_on_unchanged_and_says_so_once(c
 
 
 async def test_claude_code_compacts_to_summaries_and_its_newest_rows(run_plugin):
-    async with service(token=TOKEN) as proxy:
-        told = await run_plugin("claude-code", proxy.address)
+    told = await run_plugin("claude-code")
     ours, *tail = told["messages"]
     assert told["said"] == []
     assert told["skip"]
@@ -399,7 +396,7 @@ async def test_claude_code_keeps_of_a_row_what_the_view_shows(run_plugin):
         answer = json.dumps({"messages": [ours, *({"at": at} for at in places)]})
         answered = f"const fetched = async () => ({{ status: 200, text: {json.dumps(answer)} }})\n"
         driver = answered + CLAUDE.replace("const fetched", "const unused")
-        told = await run_plugin("claude-code", "127.0.0.1:9", rows, driver)
+        told = await run_plugin("claude-code", rows, driver, at="127.0.0.1:9")
         assert told["messages"] == [{"role": "user", "text": "Summaries.", "toolUses": []}, *shown]
 
 
