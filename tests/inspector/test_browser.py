@@ -97,8 +97,15 @@ def test_an_undo_needs_the_typed_name_and_a_message_is_pinned_where_it_is_read(b
     assert run_apart(pinned) == [3]
 
 
-def test_the_keyboard_reaches_everything(browser, served):
+def test_the_keyboard_reaches_everything_and_everything_that_can_be_pressed_has_a_name(browser, served):
     with Opened(browser, served[0], viewport={"width": 1366, "height": 900}) as page:
+        buttons = page.locator("button:visible").all()
+        assert len(buttons) > 20
+        assert all((button.get_attribute("aria-label") or button.inner_text()).strip() for button in buttons)
+        assert page.locator("h1:visible").count() == 1
+        for label in page.locator("input:visible, select:visible").all():
+            assert label.get_attribute("id")
+            assert page.locator(f"label[for={label.get_attribute('id')}]").count() == 1
         page.keyboard.press("Tab")
         assert page.evaluate_handle("document.activeElement").as_element().inner_text() == "Skip to the session"
         first = page.get_by_role("group", name="Segments").locator("button").first
@@ -115,19 +122,6 @@ def test_the_keyboard_reaches_everything(browser, served):
         page.keyboard.press("ArrowRight")
         assert page.get_by_role("tab", name="View").get_attribute("aria-selected") == "true"
         assert page.locator("#panel-view").is_visible()
-
-
-def test_everything_that_can_be_pressed_has_a_name(browser, served):
-    with Opened(browser, served[0]) as page:
-        names = [
-            button.get_attribute("aria-label") or button.inner_text() for button in page.locator("button:visible").all()
-        ]
-        assert len(names) > 20
-        assert all(name.strip() for name in names)
-        assert page.locator("h1:visible").count() == 1
-        for label in page.locator("input:visible, select:visible").all():
-            assert label.get_attribute("id")
-            assert page.locator(f"label[for={label.get_attribute('id')}]").count() == 1
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -17,6 +17,7 @@ from summarizing_context.cli import main
 from summarizing_context.contrib.inspector import bound_socket
 from summarizing_context.errors import SettingsError
 from tests.inspector.sessions import COOKIES, HOSTILE, OPTIONS, RULE, app_of, fill, fill_store, started, writing
+from tests.laws.builders import user
 
 HERE = "http://127.0.0.1:8378"
 
@@ -163,15 +164,6 @@ async def test_the_page_asks_nothing_of_other_hosts(client):
         assert "style=" not in text
 
 
-async def test_hostile_text_goes_out_as_json_and_nothing_else(tmp_path):
-    path = tmp_path / "run.db"
-    await fill(path, "s1", 5, {"role": "user", "content": HOSTILE})
-    async with asking(app_of(path)) as client:
-        answer = await client.ask("messages", start=1, stop=2)
-    assert answer.headers["content-type"] == "application/json"
-    assert HOSTILE in json.loads(answer.content)["messages"][0]["text"]
-
-
 async def test_an_undo_has_to_be_confirmed_by_name(client):
     right = {"session": "s1", "confirm": "s1"}
     for status, given in (
@@ -195,10 +187,13 @@ async def test_an_undo_has_to_be_confirmed_by_name(client):
     assert (after["activations"][0]["tokens_after"], after["covered"]) == (told["tokens_after"], told["covered_to"])
 
 
-async def test_a_long_message_comes_in_parts_until_it_is_whole(tmp_path):
+async def test_a_long_message_comes_in_parts_until_it_is_whole_and_hostile_text_as_json_alone(tmp_path):
     path, long = tmp_path / "run.db", "".join(f"line {number}\n" for number in range(9_000))
-    await fill(path, "s1", 3, {"role": "user", "content": long})
+    await fill(path, "s1", 3, user(long), user(HOSTILE))
     async with asking(app_of(path)) as client:
+        answer = await client.ask("messages", start=2, stop=3)
+        assert answer.headers["content-type"] == "application/json"
+        assert HOSTILE in json.loads(answer.content)["messages"][0]["text"]
         row = (await client.told("messages", start=1, stop=2))["messages"][0]
         text, left = row["text"], row["left"]
         assert len(text) + left == len(long) > 3 * len(text)

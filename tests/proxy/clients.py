@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import anthropic
 import httpx2
@@ -49,11 +48,6 @@ async def between(fake: Fake | None = None, **options: Any) -> AsyncIterator[tup
     fake = fake or Fake()
     async with served(fake) as fake.address, proxied(fake.address, **options) as address:
         yield fake, address
-
-
-def port_of(line: str) -> str:
-    """The port of the base URL that a proxy prints first; its path holds the token."""
-    return str(urlsplit(line.split(": ")[0]).port)
 
 
 async def status(address: str) -> dict[str, Any]:

@@ -41,6 +41,8 @@ STEPS: dict[str, tuple[Any, str]] = {
     "any, for ever": (Rewriter, "_viewed"),
 }
 
+LOCKED = "keeping messages in a store that another process has locked"
+
 
 def fails(*_: Any, **__: Any) -> Any:
     raise RuntimeError(SECRET)
@@ -50,15 +52,21 @@ async def hangs(*_: Any, **__: Any) -> Any:
     await asyncio.sleep(600)
 
 
-@pytest.mark.parametrize("step", STEPS)
-async def test_a_bug_at_any_step_before_lets_the_request_go_on_as_it_came(step, monkeypatch, caplog):
-    holder, name = STEPS[step]
-    does, error = (hangs, "TimeoutError") if step == "any, for ever" else (fails, "RuntimeError")
-    async with between(budget=3_000) as (fake, address):
+@pytest.mark.parametrize("step", [*STEPS, LOCKED])
+async def test_a_bug_at_any_step_before_lets_the_request_go_on_as_it_came(step, monkeypatch, caplog, tmp_path):
+    does = hangs if step == "any, for ever" else fails
+    error = {"any, for ever": "TimeoutError", LOCKED: "StoreLockedError"}.get(step, "RuntimeError")
+    if step == LOCKED:
+        monkeypatch.setattr(assembly, "SqliteStore", partial(SqliteStore, busy_timeout=0.1))
+    async with between(store=tmp_path / "run.db", budget=3_000) as (fake, address):
         client = AnthropicAgent(address)
         await client.steps(0 if step == "opening the session" else 5)
-        with monkeypatch.context() as patch, caplog.at_level(logging.DEBUG):
-            patch.setattr(holder, name, does)
+        other = sqlite3.connect(tmp_path / "run.db", isolation_level=None)
+        with monkeypatch.context() as patch, caplog.at_level(logging.DEBUG), closing(other):
+            if step == LOCKED:
+                other.execute("begin immediate")
+            else:
+                patch.setattr(*STEPS[step], does)
             if does is hangs:
                 patch.setattr(server, "VIEW_WITHIN", 0.2)
             before = len(fake.seen)
@@ -84,23 +92,6 @@ async def test_a_store_that_is_full_lets_requests_go_on(tmp_path, monkeypatch):
     assert len(fake.seen) == 14
     assert told["last_failure"] == "StoreFullError"
     assert len(fake.seen[-1]["body"]["messages"]) == len(client.history) - 1
-
-
-async def test_a_store_that_another_process_has_locked_lets_requests_go_on(tmp_path, monkeypatch):
-    monkeypatch.setattr(assembly, "SqliteStore", partial(SqliteStore, busy_timeout=0.1))
-    async with between(store=tmp_path / "run.db", budget=3_000) as (fake, address):
-        client = AnthropicAgent(address)
-        await client.steps(5)
-        with closing(sqlite3.connect(tmp_path / "run.db", isolation_level=None)) as other:
-            other.execute("begin immediate")
-            await client.steps(2)
-            locked = await status(address)
-        await client.steps(7)
-        told = await status(address)
-    assert fake.problems == []
-    assert (locked["failures"], locked["last_failure"]) == (2, "StoreLockedError")
-    assert told["failures"] == 2
-    assert len(fake.seen[-1]["body"]["messages"]) < len(client.history) / 2
 
 
 async def test_a_session_that_another_program_has_open_goes_on(tmp_path):

@@ -23,14 +23,22 @@ from tests.proxy.fake import Fake
 BUDGET = 8_000
 
 
+STEPS = [  # of an agent: the id of its call, what it says, and what it reads
+    (f"call-{step}", f"Step {step}.", {"path": f"src/part_{step}.py"}, f"line {step} of the file\n" * 80)
+    for step in range(40)
+]
+
+
 def history(steps: int) -> list[dict[str, Any]]:
     """A session of an agent, as Chat Completions have it."""
-    said = [user("Read the files. Never push to main.")]
-    for step in range(steps):
-        called = (f"call-{step}", "read", {"path": f"src/part_{step}.py"})
-        said += [call("openai", called, text=f"Step {step}.")]
-        said += [result("openai", called[0], f"line {step} of the file\n" * 80)]
-    return said
+    rows = [user("Read the files. Never push to main.")]
+    for id, said, given, read in STEPS[:steps]:
+        rows += [call("openai", (id, "read", given), text=said), result("openai", id, read)]
+    return rows
+
+
+def text(words: str) -> dict[str, Any]:
+    return {"type": "text", "text": words}
 
 
 class Service:
@@ -148,23 +156,18 @@ async def test_messages_that_a_client_has_not_come_as_a_record_that_tells_who_sa
     assert "### result of read\nline 39 of the file" in record
 
 
-async def test_no_provider_is_asked_for_summaries_without_credentials():
-    fake = Fake()
-    async with service(fake=fake, lends=True) as proxy:
-        assert await proxy.ask(history(40), compact=True) is not None
-        for _ in range(3):
-            await proxy.post("other")
-    assert len([seen for seen in fake.seen if seen["raw"]]) == 3  # the requests of the client alone
-
-
 async def test_a_compaction_that_no_provider_gets_counts_as_no_request():
-    tools = [{"type": "function", "function": {"name": "read"}}]
-    async with service() as proxy:
+    """And without credentials, no provider is asked for a summary."""
+    fake, tools = Fake(), [{"type": "function", "function": {"name": "read"}}]
+    async with service(fake=fake, lends=True) as proxy:
         assert await proxy.ask(history(40), tools=tools, compact=False) is not None
         assert await proxy.ask(history(40), tools=tools, compact=True) is not None
         await proxy.post("s", tools=tools)
         told = await status(proxy.address)
         [session] = told["sessions"]
+        for _ in range(3):
+            await proxy.post("other")
+    assert len([seen for seen in fake.seen if seen["raw"]]) == 4  # the requests of the client alone
     assert session["cache"]["requests"] == 1
     for counted in (told, session):
         assert (counted["requests"], counted["plugin_views"]) == (1, 2)
@@ -238,17 +241,12 @@ console.log(JSON.stringify({ said, messages: output.messages }))
 
 def opencode_history() -> list[dict[str, Any]]:
     """The same session as OpenCode holds it: a call and its result are one part."""
-    made: list[dict[str, Any]] = []
-    for at, row in enumerate(history(40)):
-        if row["role"] == "tool":
-            made[-1]["parts"][-1]["state"] |= {"status": "completed", "output": row["content"]}
-            continue
-        info = {"id": f"m{at}", "sessionID": "o", "role": row["role"], "model": {"providerID": "p", "modelID": "m"}}
-        made.append({"info": info, "parts": [{"type": "text", "text": row["content"]}]})
-        for use in row.get("tool_calls", ()):
-            state = {"input": json.loads(use["function"]["arguments"])}
-            made[-1]["parts"].append({"type": "tool", "callID": use["id"], "tool": "read", "state": state})
-    return made
+    rows: list[tuple[str, list[Any]]] = [("user", [text("Read the files. Never push to main.")])]
+    for id, said, given, read in STEPS:
+        state = {"input": given, "status": "completed", "output": read}
+        rows.append(("assistant", [text(said), {"type": "tool", "callID": id, "tool": "read", "state": state}]))
+    about = {"sessionID": "o", "model": {"providerID": "p", "modelID": "m"}}
+    return [{"info": {**about, "id": f"m{at}", "role": role}, "parts": parts} for at, (role, parts) in enumerate(rows)]
 
 
 async def test_opencode_sends_a_view_in_place_of_a_long_history(run_plugin):
@@ -276,16 +274,13 @@ console.log(JSON.stringify({ said, compaction: done?.compaction }))
 
 
 def pi_entries() -> list[dict[str, Any]]:
-    entries: list[dict[str, Any]] = [{"type": "model_change", "id": "e"}]
-    for at, row in enumerate(history(40)):
-        content: list[dict[str, Any]] = [{"type": "text", "text": row["content"]}]
-        message: dict[str, Any] = {"role": "toolResult" if row["role"] == "tool" else row["role"], "content": content}
-        for use in row.get("tool_calls", ()):
-            arguments = json.loads(use["function"]["arguments"])
-            content.append({"type": "toolCall", "id": use["id"], "name": "read", "arguments": arguments})
-        message["toolCallId"] = row.get("tool_call_id")
-        entries.append({"type": "message", "id": f"e{at}", "message": message})
-    return entries
+    rows: list[dict[str, Any]] = [{"role": "user", "content": [text("Read the files. Never push to main.")]}]
+    for id, said, given, read in STEPS:
+        use = {"type": "toolCall", "id": id, "name": "read", "arguments": given}
+        rows.append({"role": "assistant", "content": [text(said), use]})
+        rows.append({"role": "toolResult", "toolCallId": id, "content": [text(read)]})
+    messages = [{"type": "message", "id": f"e{at}", "message": row} for at, row in enumerate(rows)]
+    return [{"type": "model_change", "id": "e"}, *messages]
 
 
 async def test_pi_compacts_to_summaries_and_keeps_its_newest_entries(run_plugin):
@@ -299,7 +294,7 @@ async def test_pi_compacts_to_summaries_and_keeps_its_newest_entries(run_plugin)
 
 
 async def test_pi_takes_a_compaction_that_leaves_no_entry_as_it_was(run_plugin):
-    late = {"role": "toolResult", "toolCallId": "gone", "content": [{"type": "text", "text": "It took an hour."}]}
+    late = {"role": "toolResult", "toolCallId": "gone", "content": [text("It took an hour.")]}
     entries = [*pi_entries(), {"type": "message", "id": "late", "message": late}]
     told = await run_plugin("pi", entries)
     assert "It took an hour." in told["compaction"]["summary"]
@@ -345,17 +340,14 @@ console.log(JSON.stringify({ said, skip: early.skip, messages: done.messages }))
 
 def claude_rows() -> list[dict[str, Any]]:
     """The same session as Claude Code holds it: a row for each block."""
-    rows: list[dict[str, Any]] = []
-    for at, row in enumerate(history(40)):
-        if row["role"] == "tool":
-            result = {"tool_use_id": row["tool_call_id"], "text": row["content"], "isError": False}
-            rows.append({"role": "user", "text": "", "toolUses": [], "toolResults": [result], "handle": f"h{at}"})
-            continue
-        rows.append({"role": row["role"], "text": row["content"], "toolUses": [], "handle": f"h{at}"})
-        for use in row.get("tool_calls", ()):
-            made = {"tool_use_id": use["id"], "tool": "Read", "input": json.loads(use["function"]["arguments"])}
-            rows.append({"role": "assistant", "text": "", "toolUses": [made], "handle": f"u{at}"})
-    return rows
+    rows: list[dict[str, Any]] = [{"role": "user", "text": "Read the files. Never push to main.", "toolUses": []}]
+    for id, said, given, read in STEPS:
+        rows.append({"role": "assistant", "text": said, "toolUses": []})
+        use = {"tool_use_id": id, "tool": "Read", "input": given}
+        rows.append({"role": "assistant", "text": "", "toolUses": [use]})
+        found = {"tool_use_id": id, "text": read, "isError": False}
+        rows.append({"role": "user", "text": "", "toolUses": [], "toolResults": [found]})
+    return [{**row, "handle": f"h{at}"} for at, row in enumerate(rows)]
 
 
 CLIENTS = {"opencode": (OPENCODE, opencode_history), "pi": (PI, pi_entries), "claude-code": (CLAUDE, claude_rows)}
