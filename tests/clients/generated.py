@@ -13,14 +13,9 @@ from collections.abc import Collection, Generator, Mapping, Sequence
 from typing import Any
 
 from evals.clients.rules import SHAPES, Given, Seal
+from tests.laws.builders import WORDS
 
 Row = dict[str, Any]
-
-_WORDS = (
-    *("parser", "tokens", "nodes", "tests", "blocks", "files", "lexer", "grammar", "output", "cache", "ledger"),
-    *("route", "reads", "writes", "checks", "merges", "keeps", "drops", "orders", "the", "a", "each", "no", "one"),
-    "other",
-)
 
 _TRAPS = (  # names of fields that mean something in blocks that are known
     *("text", "content", "id", "name", "input", "source", "thinking", "signature", "tool_use_id", "output", "summary"),
@@ -78,7 +73,7 @@ class Session:
     def words(self, share: float = 0.5) -> str:
         """A text of about this share of a step's tokens."""
         number = max(3, int(self._size * share * self.random.uniform(0.3, 1.7)))
-        return " ".join(self.random.choices(_WORDS, k=number)) + "."
+        return " ".join(self.random.choices(WORDS, k=number)) + "."
 
     def _play(self) -> Generator[None, Mapping[str, Any], None]:
         """The session, with one `yield` for each request, which is sent what has arrived."""

@@ -21,14 +21,14 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from evals.clients.rules import problem, unknown_tools, unmarked
-from evals.clients.upstream import canonical, provided
+from evals.clients.upstream import canonical
 from summarizing_context import Settings, open_context
-from summarizing_context.contrib.proxy.server import ProxySettings, serving
-from summarizing_context.contrib.serving import bound_socket
 from summarizing_context.testing import ScriptedSummarizer
 from tests.clients.generated import BINDING, DIALECTS, Row, Session, odd_fields
 from tests.laws.builders import result
 from tests.laws.shapes import once
+from tests.proxy.clients import between
+from tests.proxy.fake import Fake
 
 SESSIONS = range(int(os.environ.get("GENERATED", "2")))  # seeds of the sessions that go through each door
 BUDGET = int(os.environ.get("BUDGET", "4000"))  # tokens of their views
@@ -64,8 +64,7 @@ Send = Callable[[Row], Awaitable[Arrived]]
 class Verdict:
     """What is said of the views of one door."""
 
-    views: int = 0
-    shortened: int = 0  # of these, with less than the client's request
+    shortened: int = 0  # views with less than the client's request
     problems: list[str] = field(default_factory=list)
 
 
@@ -86,16 +85,6 @@ def said_of(session: Session, body: Row, arrived: Arrived) -> str:
         last = next((row for row in reversed(rows) if row.get("role") != "system"), {})
         ends.append((last.get("role"), last.get("type", "message"), last.get("call_id"), last.get("tool_call_id")))
     return "" if ends[0] == ends[1] else "newest: the newest row is not what was said last"
-
-
-@asynccontextmanager
-async def unchanged(session: Session) -> AsyncIterator[Send]:
-    """No door: what is generated has to be lawful."""
-
-    async def send(body: Row) -> Arrived:
-        return Arrived(body, session.betas, activated=True)
-
-    yield send
 
 
 @asynccontextmanager
@@ -149,39 +138,36 @@ _PATHS = {"anthropic": "/v1/messages", "chat": "/v1/chat/completions", "response
 @asynccontextmanager
 async def proxy(session: Session) -> AsyncIterator[Send]:
     """A proxy on the loopback, in front of a provider that keeps what arrives."""
-    arrived: list[Arrived] = []
-    numbers = [0]  # of the records that were read
+    replied = {"id": "r1", "model": "m", "role": "assistant", "content": [], "output": [], "choices": []}
+    number = 0  # of the records that were read
 
-    async def upstream(scope: Any, receive: Any, send: Any) -> None:
-        request = Request(scope, receive)
-        betas = request.headers.get("anthropic-beta", "").split(",")
-        arrived.append(Arrived(json.loads(await request.body()), [beta.strip() for beta in betas]))
-        told = {"id": "r1", "model": "m", "role": "assistant", "content": [], "output": [], "choices": []}
-        await JSONResponse(told)(scope, receive, send)
+    async def behave(request: Request, raw: bytes) -> JSONResponse:
+        return JSONResponse(replied)
 
     headers = {"x-claude-code-session-id": "s1", "session-id": "s1"}
     if session.betas:
         headers["anthropic-beta"] = ",".join(session.betas)
-    settings = Settings(store=":memory:", merge_user_rows="alternating" in session.demands)
-    with bound_socket("127.0.0.1", 0) as listening:
-        async with provided(upstream) as address, httpx2.AsyncClient(trust_env=False, timeout=60) as client:
-            stands = ProxySettings(settings, anthropic=address, openai=f"{address}/v1", budget=session.budget)
-            async with serving(stands, listening) as own:
+    given: Any = {"budget": session.budget, "settings": {"merge_user_rows": "alternating" in session.demands}}
+    asking = httpx2.AsyncClient(trust_env=False, timeout=60)
+    async with between(Fake(behave=behave), **given) as (fake, address), asking as client:
 
-                async def send(body: Row) -> Arrived:
-                    reply = await client.post(own + _PATHS[session.dialect], json=body, headers=headers)
-                    if reply.status_code != 200:
-                        return Arrived(body, [], failure=f"{reply.status_code} {reply.text[:200]}")
-                    for _ in range(20):  # told when its reply has ended
-                        told = (await client.get(f"{own}/_status?after={numbers[-1]}")).json()
-                        if told["records"]:
-                            break
-                        await asyncio.sleep(0.01)
-                    numbers.append(told["requests"])
-                    activated = any(one["activation"] for one in told["records"])
-                    return arrived[-1]._replace(activated=activated, failure=told["last_failure"] or "")
+        async def send(body: Row) -> Arrived:
+            nonlocal number
+            reply = await client.post(address + _PATHS[session.dialect], json=body, headers=headers)
+            if reply.status_code != 200:
+                return Arrived(body, [], failure=f"{reply.status_code} {reply.text[:200]}")
+            for _ in range(20):  # told when its reply has ended
+                told = (await client.get(f"{address}/_status?after={number}")).json()
+                if told["records"]:
+                    break
+                await asyncio.sleep(0.01)
+            number = told["requests"]
+            seen = next(each for each in reversed(fake.seen) if each["path"] == _PATHS[session.dialect])
+            betas = [beta.strip() for beta in seen["headers"].get("anthropic-beta", "").split(",")]
+            activated = any(one["activation"] for one in told["records"])
+            return Arrived(seen["body"], betas, activated, told["last_failure"] or "")
 
-                yield send
+        yield send
 
 
 # Adapters ----------------------------------------------------------------------------------------------------------
@@ -381,7 +367,6 @@ _ONLY_TEXT = (
 )
 
 DOORS: dict[str, tuple[Any, Sequence[str], Sequence[str]]] = {  # with the dialects and the shapes that it has not
-    "none": (unchanged, ("anthropic", "responses", "chat", "gemini", "bedrock"), ()),
     "library": (library, ("anthropic", "anthropic", "chat", "gemini", "bedrock"), ("thread",)),
     "proxy": (proxy, ("anthropic", "responses", "anthropic", "responses", "chat"), ()),
     "langchain": (langchain, ("anthropic",), _NO_FORM),
@@ -424,7 +409,6 @@ async def run(name: str, seeds: Iterable[int], *, steps: int, budget: int, unkno
                 found = said_of(session, body, arrived) or _parted(planted, now, only_text=door is amplifier)
                 if goes_on and arrived.activated is False and now[: len(before)] != before:
                     found = found or "a view does not begin with the one before"
-                verdict.views += 1
                 verdict.shortened += len(now) < len(body[session.rows])
                 verdict.problems += [f"{session.name}, reply {session.number}: {found}"] if found else []
                 before = now

@@ -10,12 +10,7 @@ from tests.clients import players
 from tests.clients.generated import Session
 
 
-async def test_what_is_generated_is_lawful_as_it_is_and_what_a_door_does_wrong_is_seen(
-    monkeypatch: pytest.MonkeyPatch,
-):
-    verdict = await players.run("none", range(4), steps=25, budget=4_000)
-    assert (verdict.problems, verdict.views) == ([], 100)
-
+async def test_what_a_door_does_wrong_is_seen(monkeypatch: pytest.MonkeyPatch):
     @asynccontextmanager
     async def forgets(session: Session) -> AsyncIterator[Any]:
         async def send(body: Any) -> players.Arrived:

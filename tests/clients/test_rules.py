@@ -38,32 +38,14 @@ def marked(*lives: str) -> list[dict[str, Any]]:
     return [{"type": "text", "text": "a", **mark(life)} for life in lives]
 
 
+LONG_IN_SHORT = {**result(), "content": marked("1h"), **mark("5m")}
+
 GOOD = messages(("user", "hi"), ("assistant", [THOUGHT, call("a"), call("b")]), ("user", [result("a"), result("b")]))
 
 
-def turn(said: Any, answer: Any) -> list[tuple[str, Any]]:
-    """A reply to hello, and what the user answers."""
-    return [("user", "hi"), ("assistant", said), ("user", answer)]
-
-
-REFUSED: list[tuple[str, Any, str]] = [
-    ("anthropic", messages(*rows), words)
-    for rows, words in [
-        ([("assistant", "hi")], "first message"),
-        ([("user", "hi"), ("assistant", "yes")], "end with a user message"),
-        ([("user", " ")], "non-whitespace"),
-        ([("user", [result()])], "unexpected `tool_use_id`"),
-        (turn([THOUGHT, call()], [result(), result()]), "single result"),
-        (turn([call()], [result()]), "expected `thinking` first"),
-        (turn([{**THOUGHT, "thinking": "other"}, call()], [result()]), "invalid `signature`"),
-        ([("user", "hi"), *turn([THOUGHT, call()], [result()])[1:] * 2], "ids must be unique"),
-        ([("user", [{"type": "text", "text": "hi", "_key": 1}])], "extra inputs"),
-        ([("user", marked(*["5m"] * 5))], "a maximum of 4"),
-        ([("user", marked("5m", "1h"))], "must not come after"),
-        (turn([THOUGHT, call()], [{**result(), "content": marked("1h"), **mark("5m")}, *marked("1h")]), "come after"),
-        (turn([THOUGHT, call()], [{"type": "text", "text": "so"}, result()]), "must come first"),
-    ]
-]
+def turn(said: Any, answer: Any, *more: tuple[str, Any]) -> dict[str, Any]:
+    """A reply to hello, what the user answers, and more."""
+    return messages(("user", "hi"), ("assistant", said), ("user", answer), *more)
 
 
 def test_a_tool_is_called_only_behind_what_made_it_known():
@@ -142,17 +124,29 @@ NO_OBJECT = {"id": "a", "function": {"arguments": "[]"}}
 @pytest.mark.parametrize(
     ("dialect", "body", "words"),
     [
-        *REFUSED,
         ("anthropic", messages(), "at least one message"),
+        ("anthropic", messages(("assistant", "hi")), "first message"),
+        ("anthropic", messages(("user", "hi"), ("assistant", "yes")), "end with a user message"),
+        ("anthropic", messages(("user", " ")), "non-whitespace"),
+        ("anthropic", messages(("user", [result()])), "unexpected `tool_use_id`"),
+        ("anthropic", turn([THOUGHT, call()], [result(), result()]), "single result"),
+        ("anthropic", turn([call()], [result()]), "expected `thinking` first"),
+        ("anthropic", turn([{**THOUGHT, "thinking": "other"}, call()], [result()]), "invalid `signature`"),
+        ("anthropic", {**GOOD, "messages": [*GOOD["messages"], *GOOD["messages"][1:]]}, "ids must be unique"),
+        ("anthropic", messages(("user", [{"type": "text", "text": "hi", "_key": 1}])), "extra inputs"),
+        ("anthropic", messages(("user", marked(*["5m"] * 5))), "a maximum of 4"),
+        ("anthropic", messages(("user", marked("5m", "1h"))), "must not come after"),
+        ("anthropic", turn([THOUGHT, call()], [LONG_IN_SHORT, *marked("1h")]), "come after"),
+        ("anthropic", turn([THOUGHT, call()], [{"type": "text", "text": "so"}, result()]), "must come first"),
         ("anthropic", {**GOOD, "max_tokens": -1}, "max_tokens"),
-        ("anthropic", messages(*turn("yes", "so"), ("tool", "x")), "unexpected tool"),
-        ("anthropic", messages(*turn([], "so")), "must not be empty"),
+        ("anthropic", turn("yes", "so", ("tool", "x")), "unexpected tool"),
+        ("anthropic", turn([], "so"), "must not be empty"),
         ("anthropic", {**GOOD, "tools": []}, "must define tools"),
-        ("anthropic", messages(*turn([{"type": "thinking", "thinking": "hm"}], "so")), "field required"),
-        ("anthropic", messages(*turn([THOUGHT, call("a b")], [result("a b")])), "match pattern"),
-        ("anthropic", messages(*turn([THOUGHT, {**call(), "input": "ls"}], [result()])), "an object"),
-        ("anthropic", messages(*turn([THOUGHT, call()], "and?")), "immediately after: ['a']"),
-        ("anthropic", messages(*turn([THOUGHT, call()], "and?")[:2]), "blocks: ['a']"),
+        ("anthropic", turn([{"type": "thinking", "thinking": "hm"}], "so"), "field required"),
+        ("anthropic", turn([THOUGHT, call("a b")], [result("a b")]), "match pattern"),
+        ("anthropic", turn([THOUGHT, {**call(), "input": "ls"}], [result()]), "an object"),
+        ("anthropic", turn([THOUGHT, call()], "and?"), "immediately after: ['a']"),
+        ("anthropic", messages(("user", "hi"), ("assistant", [THOUGHT, call()])), "blocks: ['a']"),
         ("chat", {"messages": []}, "too short"),
         ("chat", {"messages": [{"role": "robot", "content": "hi"}]}, "invalid value"),
         ("chat", chat(content="yes", tool_calls=[]), "empty array"),

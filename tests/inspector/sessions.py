@@ -1,13 +1,12 @@
 """Stores with sessions to look at, and the inspector as it is started."""
 
 import os
-import signal
 import subprocess
 import sys
 import urllib.request
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,7 +15,7 @@ import anyio
 
 from summarizing_context import Settings, SummarizingContext, open_context
 from summarizing_context.contrib.inspector import inspector_app
-from tests.laws.builders import session
+from tests.laws.builders import call, result, session, user
 from tests.laws.judge import SMALL
 
 Result = TypeVar("Result")
@@ -28,29 +27,16 @@ HOSTILE = (
 )
 
 
-def settings_of(store: Path, session_id: str = "s1") -> Settings:
-    return Settings(store=str(store), session_id=session_id, **OPTIONS)
-
-
-@asynccontextmanager
-async def writing(store: Path, session_id: str = "s1") -> AsyncIterator[SummarizingContext]:
-    async with open_context(settings_of(store, session_id)) as context:
-        yield context
+def writing(store: Path, session_id: str = "s1") -> AbstractAsyncContextManager[SummarizingContext]:
+    return open_context(Settings(store=str(store), session_id=session_id, **OPTIONS))
 
 
 async def fill(store: Path, session_id: str = "s1", count: int = 150, *first: dict[str, Any]) -> None:
     """A session with a rule, a plan and several activations."""
     todos = [{"content": "Write the test", "status": "in_progress"}]
-    plan = {"type": "tool_use", "id": "plan-1", "name": "TodoWrite", "input": {"todos": todos}}
-    rows = [
-        {"role": "user", "content": f"Fix the parser. {RULE}"},
-        *first,
-        {"role": "assistant", "content": [plan]},
-        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "plan-1", "content": "ok"}]},
-        *session(5, count),
-    ]
+    plan = (call("anthropic", ("plan-1", "TodoWrite", {"todos": todos})), result("anthropic", "plan-1", "ok"))
     async with writing(store, session_id) as context:
-        for row in rows:
+        for row in (user(f"Fix the parser. {RULE}"), *first, *plan, *session(5, count)):
             await context.add_message(row)
             await context.get_messages_for_request()
         await context.wait_idle()
@@ -85,26 +71,13 @@ def opened(link: str) -> str:
 @contextmanager
 def started(store: Path, folder: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """The command in a process of its own: its address, whose cookie is in `COOKIES`, and the process."""
-    config = folder / "inspector.toml"
-    config.write_text(
-        "[summarizing_context]\n" + "".join(f"{name} = {value}\n" for name, value in SMALL.items()), encoding="utf-8"
-    )
+    lines = ["[summarizing_context]", *(f"{name} = {value}" for name, value in SMALL.items())]
+    (config := folder / "inspector.toml").write_text("\n".join(lines), encoding="utf-8")
     command = [sys.executable, "-m", "summarizing_context", "inspect", "--store", str(store), "--listen", "127.0.0.1:0"]
-    process = subprocess.Popen(
-        [*command, "--no-browser", "--config", str(config)],
-        stderr=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        text=True,
-        env={**os.environ, "COLUMNS": "200"},
-    )
-    try:
-        yield opened(process.stderr.readline().split()[0]), process
-    finally:
-        if process.poll() is None:
-            process.send_signal(signal.SIGINT)
+    pipes: Any = {"stderr": subprocess.PIPE, "stdout": subprocess.DEVNULL, "text": True}
+    given = {**os.environ, "COLUMNS": "200"}
+    with subprocess.Popen([*command, "--no-browser", "--config", str(config)], env=given, **pipes) as process:
         try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
+            yield opened(process.stderr.readline().split()[0]), process
+        finally:
             process.kill()
-            process.wait()
-        process.stderr.close()

@@ -66,12 +66,16 @@ def test_a_message_that_is_added_is_seen_without_a_reload(browser, served):
         assert page.inner_text("#live") == "Live"
 
 
-def test_an_undo_needs_the_typed_name(browser, tmp_path):
+def test_an_undo_needs_the_typed_name_and_a_message_is_pinned_where_it_is_read(browser, tmp_path):
     store = fill_store(tmp_path / "run.db", "mine", 100)
 
     async def cover() -> None:
         async with writing(store, "mine") as context:
             assert (await context.summarize(3)).activated
+
+    async def pinned() -> list[int | None]:
+        async with writing(store, "mine") as context:
+            return [one.index for one in context.pins()]
 
     run_apart(cover)
     with started(store, tmp_path) as (url, _), Opened(browser, url) as page:
@@ -86,16 +90,6 @@ def test_an_undo_needs_the_typed_name(browser, tmp_path):
         page.wait_for_selector(f"body[data-activations='{before + 1}']")
         assert f"undo of {before}" in page.inner_text("#panel-activations")
         assert f"Activation {before} is undone" in page.inner_text("#notice")
-
-
-def test_a_message_is_pinned_where_it_is_read(browser, tmp_path):
-    store = fill_store(tmp_path / "run.db", "mine", 100)
-
-    async def pinned() -> list[int | None]:
-        async with writing(store, "mine") as context:
-            return [one.index for one in context.pins()]
-
-    with started(store, tmp_path) as (url, _), Opened(browser, url) as page:
         page.get_by_role("group", name="Segments").locator("button").first.click()
         message = page.locator("dialog[open] .said", has_text="#3")
         message.get_by_role("button", name="Pin").click()
@@ -103,8 +97,15 @@ def test_a_message_is_pinned_where_it_is_read(browser, tmp_path):
     assert run_apart(pinned) == [3]
 
 
-def test_the_keyboard_reaches_everything(browser, served):
+def test_the_keyboard_reaches_everything_and_everything_that_can_be_pressed_has_a_name(browser, served):
     with Opened(browser, served[0], viewport={"width": 1366, "height": 900}) as page:
+        buttons = page.locator("button:visible").all()
+        assert len(buttons) > 20
+        assert all((button.get_attribute("aria-label") or button.inner_text()).strip() for button in buttons)
+        assert page.locator("h1:visible").count() == 1
+        for label in page.locator("input:visible, select:visible").all():
+            assert label.get_attribute("id")
+            assert page.locator(f"label[for={label.get_attribute('id')}]").count() == 1
         page.keyboard.press("Tab")
         assert page.evaluate_handle("document.activeElement").as_element().inner_text() == "Skip to the session"
         first = page.get_by_role("group", name="Segments").locator("button").first
@@ -121,19 +122,6 @@ def test_the_keyboard_reaches_everything(browser, served):
         page.keyboard.press("ArrowRight")
         assert page.get_by_role("tab", name="View").get_attribute("aria-selected") == "true"
         assert page.locator("#panel-view").is_visible()
-
-
-def test_everything_that_can_be_pressed_has_a_name(browser, served):
-    with Opened(browser, served[0]) as page:
-        names = [
-            button.get_attribute("aria-label") or button.inner_text() for button in page.locator("button:visible").all()
-        ]
-        assert len(names) > 20
-        assert all(name.strip() for name in names)
-        assert page.locator("h1:visible").count() == 1
-        for label in page.locator("input:visible, select:visible").all():
-            assert label.get_attribute("id")
-            assert page.locator(f"label[for={label.get_attribute('id')}]").count() == 1
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

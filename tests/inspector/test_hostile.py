@@ -7,6 +7,7 @@ import pytest
 
 from tests.inspector.browsing import Opened, browser, needs_chromium
 from tests.inspector.sessions import fill_store, run_apart, started, writing
+from tests.laws.builders import assistant, call, result, user
 
 __all__ = ["browser"]
 pytestmark = needs_chromium
@@ -45,47 +46,29 @@ SHOWN = """() => [...document.querySelectorAll('main *, dialog *, nav *')].map((
 
 
 def hostile_rows() -> Iterator[dict[str, Any]]:
-    yield {"role": "user", "content": f"Never run {PAYLOADS[0]} again. Always call me {PAYLOADS[1]}. {ALL}"}
+    yield user(f"Never run {PAYLOADS[0]} again. Always call me {PAYLOADS[1]}. {ALL}")
     for at, payload in enumerate(PAYLOADS):
-        call = {
-            "type": "tool_use",
-            "id": f"{payload}{at}",
-            "name": payload,
-            "input": {payload: payload, "path": payload},
-        }
-        result = {
-            "type": "tool_result",
-            "tool_use_id": f"{payload}{at}",
-            "content": f"Error: {payload}",
-            "is_error": True,
-        }
-        yield {"role": "assistant", "content": [{"type": "text", "text": f"Decision: we use {payload}"}, call]}
-        yield {"role": "user", "content": [result]}
-        yield {"role": payload, "content": payload}
-        yield {"role": "assistant", "content": [{"type": payload, "text": payload, payload: payload}]}
+        called = (f"{payload}{at}", payload, {payload: payload, "path": payload})
+        yield call("anthropic", called, text=f"Decision: we use {payload}")
+        yield result("anthropic", called[0], f"Error: {payload}", failed=True)
+        yield user(payload)
+        yield assistant([{"type": payload, "text": payload, payload: payload}])
     for name, given in (("write_file", {"path": f"src/{PAYLOADS[1]}.py", "content": ALL}), ("bash", {"command": ALL})):
-        yield {"role": "assistant", "content": [{"type": "tool_use", "id": name, "name": name, "input": given}]}
-        yield {"role": "user", "content": [{"type": "tool_result", "tool_use_id": name, "content": ALL}]}
-    yield {"role": "user", "content": LINE}
-
-
-def hostile_plan() -> Iterator[dict[str, Any]]:
-    readable = [payload for payload in PAYLOADS if "\ud800" not in payload]  # no JSON holds half a character
-    todos = [{"content": payload, "status": "pending", "activeForm": payload} for payload in readable]
-    plan = {"type": "tool_use", "id": "plan", "name": "TodoWrite", "input": {"todos": todos}}
-    yield {"role": "assistant", "content": [plan]}
-    yield {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "plan", "content": ALL}]}
+        yield from (call("anthropic", (name, name, given)), result("anthropic", name, ALL))
+    yield user(LINE)
 
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("hostile")
     store = fill_store(folder / "run.db", "s1", 120, *hostile_rows())
+    readable = [payload for payload in PAYLOADS if "\ud800" not in payload]  # no JSON holds half a character
+    todos = [{"content": payload, "status": "pending", "activeForm": payload} for payload in readable]
 
     async def plan() -> None:
         async with writing(store) as context:
-            for row in hostile_plan():
-                await context.add_message(row)
+            await context.add_message(call("anthropic", ("plan", "TodoWrite", {"todos": todos})))
+            await context.add_message(result("anthropic", "plan", ALL))
 
     run_apart(plan)
     with started(store, folder) as (url, _):
@@ -113,7 +96,11 @@ def test_a_hostile_transcript_stays_text_wherever_it_is_shown(browser, url):
                 page.get_by_label("Words in messages").fill("stolen <script> evil")
                 page.keyboard.press("Enter")
                 page.wait_for_selector("#hits .link")
-            assert "'stolen'" in page.inner_text(f"#panel-{tab.lower()}")
+            text = page.inner_text(f"#panel-{tab.lower()}")
+            assert "'stolen'" in text
+            if tab == "Plan":  # what would hide text or turn it round is a dot
+                assert "·gnp.exe·" in text
+                assert not set("\u202e\u202c\u2066\u2069\u200b\ufeff\u0000\u001b") & set(text)
             check(page)
         page.get_by_role("tab", name="Activations").click()
         for link in page.locator("#panel-activations .link").all():
@@ -152,14 +139,6 @@ def test_a_line_of_a_megabyte_is_read_to_its_end_and_stays_inside_the_page(brows
         assert page.evaluate(length) == len(LINE)
         assert page.evaluate("() => document.documentElement.scrollWidth") <= 390
         check(page)
-
-
-def test_what_would_hide_or_turn_text_round_is_shown_as_dots(browser, url):
-    with Opened(browser, url) as page:
-        page.get_by_role("tab", name="Plan").click()
-        text = page.inner_text("#panel-plan")
-        assert "·gnp.exe·" in text
-        assert not set("\u202e\u202c\u2066\u2069\u200b\ufeff\u0000\u001b") & set(text)
 
 
 @pytest.mark.parametrize(

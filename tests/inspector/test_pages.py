@@ -4,6 +4,7 @@ import json
 import shutil
 import signal
 import urllib.request
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from summarizing_context.cli import main
 from summarizing_context.contrib.inspector import bound_socket
 from summarizing_context.errors import SettingsError
 from tests.inspector.sessions import COOKIES, HOSTILE, OPTIONS, RULE, app_of, fill, fill_store, started, writing
+from tests.laws.builders import user
 
 HERE = "http://127.0.0.1:8378"
 
@@ -53,11 +55,17 @@ def store(filled: Path, tmp_path: Path) -> Path:
     return tmp_path / filled.name
 
 
-async def test_a_session_is_told_with_its_log_segments_blocks_and_view(store):
-    async with asking(app_of(store)) as client:
-        listed = (await client.get("/api/sessions")).json()
-        assert [one["session_id"] for one in listed["sessions"]] == ["s1"]
-        told = await client.told("session")
+@pytest.fixture
+async def client(store: Path) -> AsyncIterator[Client]:
+    """A page of the inspector of that store."""
+    async with asking(app_of(store), origin=HERE) as client:
+        yield client
+
+
+async def test_a_session_is_told_with_its_log_segments_blocks_and_view(client):
+    listed = (await client.get("/api/sessions")).json()
+    assert [one["session_id"] for one in listed["sessions"]] == ["s1"]
+    told = await client.told("session")
     assert told["log"][-1]["stop"] == told["messages"] == listed["sessions"][0]["messages"]
     assert told["blocks"]
     assert told["blocks"][-1]["stop"] <= told["covered"] < told["messages"]
@@ -72,30 +80,25 @@ async def test_a_session_is_told_with_its_log_segments_blocks_and_view(store):
     assert told["warning"] is None
 
 
-async def test_an_activation_tells_what_left_the_view_and_what_stands_for_it(store):
-    async with asking(app_of(store)) as client:
-        records = (await client.told("session"))["activations"]
-        assert len(records) > 2
-        for record in records:
-            told = await client.told("activation", number=record["number"])
-            assert [row["message"] for row in told["left"]] == list(range(record["covered_from"], record["covered_to"]))
-            assert len(told["blocks"]) == record["blocks"]
-            assert max(block["stop"] for block in told["blocks"]) <= record["covered_to"]
-            assert all(block["text"] for block in told["blocks"])
-            assert record["resent"] == record["tokens_after"] - record["prefix_kept"]
-        gone = await client.ask("activation", number=99)
-        assert gone.status_code == 404
+async def test_an_activation_tells_what_left_the_view_and_what_stands_for_it(client):
+    records = (await client.told("session"))["activations"]
+    assert len(records) > 2
+    for record in records:
+        told = await client.told("activation", number=record["number"])
+        assert [row["message"] for row in told["left"]] == list(range(record["covered_from"], record["covered_to"]))
+        assert len(told["blocks"]) == record["blocks"]
+        assert max(block["stop"] for block in told["blocks"]) <= record["covered_to"]
+        assert all(block["text"] for block in told["blocks"])
+        assert record["resent"] == record["tokens_after"] - record["prefix_kept"]
+    assert (await client.ask("activation", number=99)).status_code == 404
 
 
-async def test_messages_search_and_ledger(store):
-    async with asking(app_of(store)) as client:
-        page = await client.told("messages", start=0, stop=100)
-        assert len(page["messages"]) == page["next"] < 100
-        assert RULE in page["messages"][0]["text"]
-        hits = (await client.told("search", query="push to main"))["hits"]
-        assert hits[0]["start"] == 0
-        facts = (await client.told("ledger"))["facts"]
-        assert RULE in [fact["value"] for fact in facts]
+async def test_messages_search_and_ledger(client):
+    page = await client.told("messages", start=0, stop=100)
+    assert len(page["messages"]) == page["next"] < 100
+    assert RULE in page["messages"][0]["text"]
+    assert (await client.told("search", query="push to main"))["hits"][0]["start"] == 0
+    assert RULE in [fact["value"] for fact in (await client.told("ledger"))["facts"]]
 
 
 async def test_each_summary_is_told_whole_those_of_segments_and_merges(tmp_path):
@@ -139,9 +142,8 @@ async def test_only_pages_of_its_own_under_a_name_of_this_machine_may_ask(store,
 
 
 @pytest.mark.parametrize("path", ["/", "/static/inspector.js", "/static/../app.py", "/api/session?id=none", "/none"])
-async def test_every_answer_says_what_a_browser_may_do(store, path):
-    async with asking(app_of(store)) as client:
-        answer = await client.get(path)
+async def test_every_answer_says_what_a_browser_may_do(client, path):
+    answer = await client.get(path)
     policy = answer.headers["content-security-policy"]
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
@@ -152,54 +154,46 @@ async def test_every_answer_says_what_a_browser_may_do(store, path):
     assert (answer.status_code == 200) == (path in ("/", "/static/inspector.js"))
 
 
-async def test_the_page_asks_nothing_of_other_hosts(store):
-    async with asking(app_of(store)) as client:
-        names = ("inspector.css", "inspector.js", "dom.js", "dialogs.js", "panels.js", "ribbon.js")
-        texts = [(await client.get(path)).text for path in ("/", *(f"/static/{name}" for name in names))]
-    for text in texts:
+async def test_the_page_asks_nothing_of_other_hosts(client):
+    names = ("inspector.css", "inspector.js", "dom.js", "dialogs.js", "panels.js", "ribbon.js")
+    for path in ("/", *(f"/static/{name}" for name in names)):
+        text = (await client.get(path)).text
         assert "http://" not in text.replace("http://www.w3.org/", "")
         assert "https://" not in text
         assert "innerHTML" not in text
         assert "style=" not in text
 
 
-async def test_hostile_text_goes_out_as_json_and_nothing_else(tmp_path):
-    path = tmp_path / "run.db"
-    await fill(path, "s1", 5, {"role": "user", "content": HOSTILE})
-    async with asking(app_of(path)) as client:
-        answer = await client.ask("messages", start=1, stop=2)
-    assert answer.headers["content-type"] == "application/json"
-    assert HOSTILE in json.loads(answer.content)["messages"][0]["text"]
-
-
-async def test_an_undo_has_to_be_confirmed_by_name(store):
-    async with asking(app_of(store), origin=HERE) as client:
-        right = {"session": "s1", "confirm": "s1"}
-        for status, given in (
-            (400, {"json": {"session": "s1", "confirm": "yes"}}),
-            (400, {"json": ["s1"]}),
-            (404, {"json": {"session": "none", "confirm": "none"}}),
-            (415, {"content": json.dumps(right)}),
-            (413, {"json": {**right, "more": "x" * 5_000}}),
-            (403, {"json": right, "headers": {"origin": "http://evil.example"}}),
-        ):
-            assert (await client.undo(**given)).status_code == status
-        before = await client.told("session")
-        told = await client.told("undo")
-        newest = before["activations"][0]
-        assert (told["undoes"], told["covered_to"]) == (newest["number"], newest["covered_from"])
-        assert await client.told("session") == before, "the question alone undoes nothing"
-        assert (await client.undo()).json() == {"undone": "s1"}
-        after = await client.told("session")
+async def test_an_undo_has_to_be_confirmed_by_name(client):
+    right = {"session": "s1", "confirm": "s1"}
+    for status, given in (
+        (400, {"json": {"session": "s1", "confirm": "yes"}}),
+        (400, {"json": ["s1"]}),
+        (404, {"json": {"session": "none", "confirm": "none"}}),
+        (415, {"content": json.dumps(right)}),
+        (413, {"json": {**right, "more": "x" * 5_000}}),
+        (403, {"json": right, "headers": {"origin": "http://evil.example"}}),
+    ):
+        assert (await client.undo(**given)).status_code == status
+    before = await client.told("session")
+    told = await client.told("undo")
+    newest = before["activations"][0]
+    assert (told["undoes"], told["covered_to"]) == (newest["number"], newest["covered_from"])
+    assert await client.told("session") == before, "the question alone undoes nothing"
+    assert (await client.undo()).json() == {"undone": "s1"}
+    after = await client.told("session")
     assert after["covered"] == newest["covered_from"] < before["covered"]
     assert [one["is_undone"] for one in after["activations"][:2]] == [False, True]
     assert (after["activations"][0]["tokens_after"], after["covered"]) == (told["tokens_after"], told["covered_to"])
 
 
-async def test_a_long_message_comes_in_parts_until_it_is_whole(tmp_path):
+async def test_a_long_message_comes_in_parts_until_it_is_whole_and_hostile_text_as_json_alone(tmp_path):
     path, long = tmp_path / "run.db", "".join(f"line {number}\n" for number in range(9_000))
-    await fill(path, "s1", 3, {"role": "user", "content": long})
+    await fill(path, "s1", 3, user(long), user(HOSTILE))
     async with asking(app_of(path)) as client:
+        answer = await client.ask("messages", start=2, stop=3)
+        assert answer.headers["content-type"] == "application/json"
+        assert HOSTILE in json.loads(answer.content)["messages"][0]["text"]
         row = (await client.told("messages", start=1, stop=2))["messages"][0]
         text, left = row["text"], row["left"]
         assert len(text) + left == len(long) > 3 * len(text)
@@ -207,14 +201,12 @@ async def test_a_long_message_comes_in_parts_until_it_is_whole(tmp_path):
             more = await client.told("text", message=1, start=len(text))
             text, left = text + more["text"], more["left"]
         assert text == long
-        gone = await client.ask("text", message=999)
-        assert gone.status_code == 404
+        assert (await client.ask("text", message=999)).status_code == 404
 
 
-async def test_a_session_that_is_open_elsewhere_is_not_undone(store):
+async def test_a_session_that_is_open_elsewhere_is_not_undone(client, store):
     async with writing(store) as context:
-        async with asking(app_of(store)) as client:
-            refused = await client.undo()
+        refused = await client.undo()
         assert refused.status_code == 409
         assert "is open for writing in process" in refused.json()["error"]
 
@@ -224,8 +216,8 @@ async def test_a_session_that_is_open_elsewhere_is_not_undone(store):
 
         assert (await context.summarize(3)).activated
 
-        async with asking(app_of(store, undo=of_the_host)) as client:
-            assert (await client.undo()).status_code == 200
+        async with asking(app_of(store, undo=of_the_host)) as there:
+            assert (await there.undo()).status_code == 200
         assert context.activations()[-1].undoes == context.activations()[-2].number
 
 
@@ -239,10 +231,9 @@ async def test_the_end_of_a_long_name_confirms_an_undo(tmp_path):
         assert (await client.undo(name, name[-8:])).status_code == 200
 
 
-async def test_a_message_is_pinned_from_the_page_also_where_a_program_has_the_session_open(store):
-    async with asking(app_of(store), origin=HERE) as client:
-        assert (await client.pin(1)).json()["pinned"]
-        assert [(await client.pin(wrong)).status_code for wrong in ("1", 10_000)] == [400, 400]
+async def test_a_message_is_pinned_from_the_page_also_where_a_program_has_the_session_open(client, store):
+    assert (await client.pin(1)).json()["pinned"]
+    assert [(await client.pin(wrong)).status_code for wrong in ("1", 10_000)] == [400, 400]
     async with writing(store) as context:
         assert [one.index for one in context.pins()] == [1]
 
@@ -250,10 +241,9 @@ async def test_a_message_is_pinned_from_the_page_also_where_a_program_has_the_se
             assert session_id == "s1"
             return await context.pin(message)
 
-        async with asking(app_of(store), origin=HERE) as client:
-            assert (await client.pin(2)).status_code == 409
-        async with asking(app_of(store, pin=of_the_host), origin=HERE) as client:
-            assert (await client.pin(2)).status_code == 200
+        assert (await client.pin(2)).status_code == 409
+        async with asking(app_of(store, pin=of_the_host), origin=HERE) as there:
+            assert (await there.pin(2)).status_code == 200
         assert [one.index for one in context.pins()] == [1, 2]
 
 

@@ -41,8 +41,7 @@ def test_the_compose_file_of_the_page_starts_a_worker_as_the_program_takes_it():
     assert "[postgres]" in services["worker"]["build"]["dockerfile_inline"]
 
 
-async def test_a_restored_dump_holds_the_sessions_and_the_requests_that_wait(postgres, tmp_path):
-    address = postgres_server.address_for(tmp_path)
+async def test_a_restored_dump_holds_the_sessions_and_the_requests_that_wait(address, tmp_path):
     programs = next((place for place in postgres_server.binaries() if (place / "pg_dump").exists()), None)
     if programs is None:
         pytest.skip("pg_dump is not installed")
@@ -72,8 +71,7 @@ async def test_a_restored_dump_holds_the_sessions_and_the_requests_that_wait(pos
     assert model.paid_twice() == 0
 
 
-def test_the_command_ends_by_sigterm_and_says_so(postgres, tmp_path):
-    address = postgres_server.address_for(tmp_path)
+def test_the_command_ends_by_sigterm_and_says_so(address):
     command = [sys.executable, "-m", "summarizing_context", "worker", "--store", address, "--model", "m"]
     env = {"OPENAI_API_KEY": "none", "PYTHONPATH": str(Path(__file__).parents[2]), "PATH": ""}
     pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -13,23 +12,13 @@ from summarizing_context import Settings, SettingsError, SummarizingContext, Sum
 from summarizing_context.adapters.open_sessions import opened_store
 from summarizing_context.assembly import open_store
 from summarizing_context.contrib.postgres.pool import RETRIES, PoolWorker, PostgresRequests, pool_worker
-from summarizing_context.errors import SummarizerError
 from summarizing_context.stores.base import SummaryKey
 from summarizing_context.testing import range_name
-from tests import postgres_server
 from tests.laws.builders import assistant, user
 from tests.postgres_server import rows
 
-SMALL: dict[str, Any] = {
-    "segment_min": 150,
-    "segment_target": 300,
-    "segment_max": 600,
-    "summary_max_tokens": 60,
-    "max_tokens": 1_000,
-    "safety_margin": 0,
-    "start_at": 0.01,
-    "breaker_cooldown": 0.05,
-}
+SMALL: dict[str, Any] = {"segment_min": 150, "segment_target": 300, "segment_max": 600, "summary_max_tokens": 60}
+SMALL |= {"max_tokens": 1_000, "safety_margin": 0, "start_at": 0.01, "breaker_cooldown": 0.05}
 SECRET = "tulip-7781"
 PATIENCE = 120.0  # seconds; what comes later is taken for lost
 
@@ -39,35 +28,26 @@ class Model:
 
     recipe = "pool-tests/1"
 
-    def __init__(self, seconds: float = 0.0, fails: int = 0) -> None:
+    def __init__(self, seconds: float = 0.0) -> None:
         self.asked: list[SummaryJob] = []
-        self.running = self.most_running = 0
-        self._seconds, self._fails = seconds, fails
+        self.running = 0
+        self._seconds = seconds
         self.released = asyncio.Event()
         self.released.set()
 
     async def summarize(self, job: SummaryJob) -> str:
         self.asked.append(job)
         self.running += 1
-        self.most_running = max(self.most_running, self.running)
         try:
             await asyncio.sleep(self._seconds)
             await self.released.wait()
         finally:
             self.running -= 1
-        if job.kind == "segment" and self._fails:
-            self._fails -= 1
-            raise SummarizerError("the model is down")
         return f"## Done\n- made {range_name(job.range_hash)}"
 
     def paid_twice(self) -> int:
         keys = [(job.range_hash, job.recipe_hash) for job in self.asked if job.kind != "rules"]  # none can be read
         return len(keys) - len(set(keys))
-
-
-@pytest.fixture
-def address(postgres: str, tmp_path: Path) -> str:
-    return postgres_server.address_for(tmp_path)
 
 
 def settings(address: str, workers: str, session: str = "s", **more: Any) -> Settings:
@@ -277,11 +257,9 @@ async def test_a_worker_that_drains_finishes_what_it_makes(address):
 
 
 async def test_a_pool_needs_a_shared_store_and_a_model_with_a_name(address, tmp_path):
+    alone = settings(str(tmp_path / "run.db"), "pool")
     for opening, words in (
-        (
-            open_context(settings(str(tmp_path / "run.db"), "pool"), summarizer=Model()),
-            "needs a store that hosts share",
-        ),
+        (open_context(alone, summarizer=Model()), "needs a store that hosts share"),
         (open_context(settings(address, "pool")), "needs a summarizer that workers have too"),
         (opened_worker(settings(address, "own"), None), "a worker asks a model"),
     ):

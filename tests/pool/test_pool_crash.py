@@ -1,9 +1,10 @@
 """Workers of the pool and the server are killed at any moment: every summary is made, and paid once beyond dead calls.
 
+Run as a program with the store's address and a file, this is a worker that notes its calls there, and what it keeps.
 `POSTGRES_KILLS` kills more of them.
 """
 
-import json
+import asyncio
 import os
 import random
 import signal
@@ -11,51 +12,87 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import anyio
 import psycopg
 import pytest
 
-from summarizing_context import SummarizingContext, open_context
-from summarizing_context.contrib.postgres.store import read_address
+from summarizing_context import Settings, SummarizingContext, SummaryJob, open_context
+from summarizing_context.contrib.postgres.pool import PostgresRequests, pool_worker
+from summarizing_context.contrib.postgres.store import PostgresStore, read_address
+from summarizing_context.stores.base import SummaryKey
+from summarizing_context.testing import range_name
 from tests import postgres_server
 from tests.laws.builders import assistant, user
 from tests.pool.test_pool import PATIENCE, settings, until
-from tests.pool.worker_crasher import Model
 from tests.postgres_server import rows
-
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the processes to be killed are forked")
 
 KILLS = max(3, int(os.environ.get("POSTGRES_KILLS", "9")) // 3)
 SERVER_DIES = 3  # every so many workers, it is the server
 TURNS = 3  # of the session before each kill
 
 
-class Workers:
-    """Workers that are forked from one process, so that Python starts only once."""
+def note(calls: str, what: str, range_hash: str) -> None:
+    """A line that stays whole, whatever happens to this process."""
+    with open(calls, "ab", buffering=0) as file:
+        file.write(f"{what} {range_hash} {os.getpid()}\n".encode())
 
-    def __init__(self, crasher: subprocess.Popen[str], address: str, calls: Path) -> None:
-        self._crasher, self._address, self._calls = crasher, address, calls
+
+class Model:
+    """A model that takes from none to some milliseconds, as the content has it; known by one name on all machines."""
+
+    recipe = "pool-crash-tests/1"
+
+    def __init__(self, calls: str) -> None:
+        self._calls = calls
+
+    async def summarize(self, job: SummaryJob) -> str:
+        note(self._calls, "began", job.range_hash)
+        await asyncio.sleep(int(job.range_hash[:2], 16) % 40 / 1_000)
+        return f"## Done\n- worked on {range_name(job.range_hash)}"
+
+
+async def work(address: str, calls: str) -> None:
+    store = PostgresStore(address)
+    await store.open()
+    answer = PostgresRequests.answer
+
+    async def noted(requests: PostgresRequests, session_id: str, key: SummaryKey, *kept: Any) -> None:
+        await answer(requests, session_id, key, *kept)
+        note(calls, "kept", key.range_hash)
+
+    PostgresRequests.answer = noted
+    given = Settings(store=address, concurrency=4, attempts=1)
+    async with pool_worker(given, store, summarizer=Model(calls), drain_within=5) as worker:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.drain)
+        await worker.run()
+    await store.close()
+
+
+class Workers:
+    """Processes that work for the pool, and what they note."""
+
+    def __init__(self, calls: Path) -> None:
+        self._calls = calls
+        self._started: list[subprocess.Popen[bytes]] = []
         self.killed: set[int] = set()
 
-    def start(self) -> int:
-        plan = {"address": self._address, "calls": str(self._calls)}
-        self._crasher.stdin.write(json.dumps(plan) + "\n")
-        self._crasher.stdin.flush()
-        return int(self._crasher.stdout.readline())
+    def start(self, address: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "tests.pool.test_pool_crash", address, str(self._calls)]
+        self._started.append(subprocess.Popen(command, cwd=Path(__file__).parents[2]))
+        return self._started[-1]
 
-    def kill(self, pid: int) -> None:
-        os.kill(pid, signal.SIGKILL)
-        self.killed.add(pid)
+    def kill(self, worker: subprocess.Popen[bytes]) -> None:
+        worker.kill()
+        worker.wait()
+        self.killed.add(worker.pid)
 
-    async def drain(self, pid: int) -> None:
-        """Have a worker end when all that it made is told, and wait for that."""
-        os.kill(pid, signal.SIGTERM)
-        with suppress(ProcessLookupError):
-            await until(lambda: os.kill(pid, 0))
+    def end(self) -> None:
+        for one in self._started:
+            self.kill(one)
 
     def calls(self) -> list[tuple[str, str, int]]:
         lines = self._calls.read_text().splitlines() if self._calls.exists() else []
@@ -67,11 +104,11 @@ class Workers:
 
 
 @pytest.fixture
-def crasher() -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, str(Path(__file__).with_name("worker_crasher.py"))]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as one:
-        yield one
-        one.kill()
+def workers(tmp_path: Path) -> Iterator[Workers]:
+    workers = Workers(tmp_path / "calls")
+    yield workers
+    workers.end()
+    postgres_server.stop_looking()
 
 
 def bury(address: str) -> None:
@@ -91,19 +128,18 @@ async def go_on(context: SummarizingContext, added: list[str]) -> None:
         await context.get_messages_for_request()
 
 
-async def test_killed_workers_and_a_killed_server_lose_no_summary_and_pay_none_twice(crasher, tmp_path):
+async def test_killed_workers_and_a_killed_server_lose_no_summary_and_pay_none_twice(workers, tmp_path):
     rng = random.Random(1)
     added: list[str] = []
     with postgres_server.started() as server:
         address = f"{server.url}&schema=pool&lease=30"
-        workers = Workers(crasher, address, tmp_path / "calls")
         given = settings(f"{address}&application_name=host", "pool")
         model = Model(str(tmp_path / "calls"))  # of the host: it would note its calls
         async with open_context(given, summarizer=model) as context:
             for number in range(KILLS):
                 await go_on(context, added)
-                worker, wanted = workers.start(), rng.randint(1, 3)
-                await until(lambda worker=worker, wanted=wanted: workers.called(worker) >= wanted)
+                worker, wanted = workers.start(address), rng.randint(1, 3)
+                await until(lambda worker=worker, wanted=wanted: workers.called(worker.pid) >= wanted)
                 await anyio.sleep(rng.random() / 50)
                 if number % SERVER_DIES == SERVER_DIES - 1:
                     await anyio.to_thread.run_sync(server.stop, signal.SIGKILL)
@@ -111,14 +147,15 @@ async def test_killed_workers_and_a_killed_server_lose_no_summary_and_pay_none_t
                     await go_on(context, added)
                 workers.kill(worker)
                 await anyio.to_thread.run_sync(bury, address)
-            last = workers.start()
+            last = workers.start(address)
             assert await context.wait_idle(PATIENCE)
             assert context.statistics().summaries_pending == 0
             assert [row["content"] for row in await context.get_messages()] == added
             await context.compact()  # else it may wait for the next message to show what has come
             view = await context.get_messages_for_request()
         await until(lambda: rows(address, "select count(*) from requests") == [(0,)])
-        await workers.drain(last)
+        last.terminate()  # it ends when all that it made is told
+        await until(lambda: last.poll() is not None)
         elsewhere = replace(given, store=f"{address}&application_name=another-host")
         async with open_context(elsewhere, summarizer=model) as context:
             assert await context.get_messages_for_request() == view
@@ -136,3 +173,7 @@ def check(workers: Workers) -> None:
     lost = [(key, pid) for key, pid in began if ("kept", key, pid) not in workers.calls()]
     assert {pid for _, pid in lost} <= workers.killed
     assert os.getpid() not in {pid for _, pid in began}
+
+
+if __name__ == "__main__":
+    asyncio.run(work(*sys.argv[1:]))

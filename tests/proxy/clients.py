@@ -5,12 +5,12 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import anthropic
 import httpx2
 import openai
 
+from evals.clients.upstream import canonical, kept_items
 from summarizing_context import Settings
 from summarizing_context.contrib.proxy.server import ProxySettings, serving
 from summarizing_context.contrib.serving import bound_socket
@@ -48,11 +48,6 @@ async def between(fake: Fake | None = None, **options: Any) -> AsyncIterator[tup
     fake = fake or Fake()
     async with served(fake) as fake.address, proxied(fake.address, **options) as address:
         yield fake, address
-
-
-def port_of(line: str) -> str:
-    """The port of the base URL that a proxy prints first; its path holds the token."""
-    return str(urlsplit(line.split(": ")[0]).port)
 
 
 async def status(address: str) -> dict[str, Any]:
@@ -137,20 +132,13 @@ class ResponsesAgent(Agent):
         self.history += [item.model_dump(exclude_none=True) for item in reply.output]
 
 
-def plain(item: Any) -> Any:
+def plain(item: Mapping[str, Any]) -> Any:
     """A message without cache marks, as a provider's cache compares it."""
-    if isinstance(item, dict):
-        item = {name: plain(value) for name, value in item.items() if name != "cache_control"}
-        content = item.get("content")
-        if isinstance(content, list) and len(content) == 1 and set(content[0]) == {"type", "text"}:
-            item["content"] = content[0]["text"]
-        return item
-    return [plain(each) for each in item] if isinstance(item, list) else item
+    return json.loads(canonical(item))
 
 
 def begins_with(now: Sequence[Any], before: Sequence[Any]) -> bool:
-    ours, theirs = plain(list(now[: len(before)])), plain(list(before))
-    return json.dumps(ours, sort_keys=True) == json.dumps(theirs, sort_keys=True)
+    return kept_items(list(map(canonical, before)), list(map(canonical, now))) == len(before)
 
 
 def histories(seen: Sequence[dict[str, Any]]) -> list[list[Any]]:

@@ -30,6 +30,7 @@ class Fake:
 
     seen: list[dict[str, Any]] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    summary: str = ""  # the answer to a request for a summary, if it has one of its own
     most_tokens: int = 10**9  # bytes of a request through four; more is too long
     refuses_in_stream: bool = False  # what is too long is refused by an event of a stream that has begun
     behave: Behave | None = None
@@ -37,8 +38,7 @@ class Fake:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         request = Request(scope, receive)
-        raw = await request.body()
-        response = await self._answer(request, raw)
+        response = await self._answer(request, await request.body())
         await response(scope, receive, send)
 
     async def _answer(self, request: Request, raw: bytes) -> Response:
@@ -62,10 +62,9 @@ class Fake:
         if wrong := problem(dialect, body, SEAL, betas=betas):
             self.problems.append(wrong)
             return JSONResponse({"type": "error", "error": {"type": "invalid_request_error", "message": wrong}}, 400)
-        whole, events = answer(body, len(self.seen), len(raw) // 4)
-        if not body.get("stream"):
-            return JSONResponse(whole)
-        return streamed(events)
+        text = [self.summary] if self.summary and b"session_record" in raw else []
+        whole, events = answer(body, len(self.seen), len(raw) // 4, *text)
+        return streamed(events) if body.get("stream") else JSONResponse(whole)
 
 
 async def nothing(request: Request, raw: bytes) -> Response:
@@ -111,18 +110,15 @@ def _json(raw: bytes) -> Any:
         return None
 
 
-def answer_anthropic(body: Any, number: int, tokens: int) -> tuple[Any, list[Any]]:
+def answer_anthropic(body: Any, number: int, tokens: int, text: str = "") -> tuple[Any, list[Any]]:
     thinking = f"let me think of step {number} " + "x" * 12
-    text = f"answer {number}. {WORDS}"
-    blocks: list[Any] = [{"type": "text", "text": text}]
+    blocks: list[Any] = [{"type": "text", "text": text or f"answer {number}. {WORDS}"}]
     if body.get("thinking"):
         sealed = SEAL.bind(thinking, body) if body["model"].endswith("-5-5") else SEAL.sign(thinking)
         blocks.insert(0, {"type": "thinking", "thinking": thinking, "signature": sealed})
     if body.get("tools") and body["messages"][-1]["role"] == "user" and number % 3:
-        blocks += [
-            {"type": "tool_use", "id": f"toolu_{number}_{at}", "name": "read", "input": {"path": f"src/{at}.py"}}
-            for at in range(2)
-        ]
+        ids = (f"toolu_{number}_{at}" for at in range(2))
+        blocks += [{"type": "tool_use", "id": id, "name": "read", "input": {"path": f"src/{id}.py"}} for id in ids]
     stop = "tool_use" if blocks[-1]["type"] == "tool_use" else "end_turn"
     usage = {"input_tokens": tokens, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0, "output_tokens": 9}
     whole = {"id": f"msg_{number}", "type": "message", "role": "assistant", "model": body["model"]}
@@ -140,8 +136,8 @@ def answer_anthropic(body: Any, number: int, tokens: int) -> tuple[Any, list[Any
     return whole, [*events, ended, {"type": "message_stop"}]
 
 
-def answer_chat(body: Any, number: int, tokens: int) -> tuple[Any, list[Any]]:
-    message: dict[str, Any] = {"role": "assistant", "content": f"answer {number}. {WORDS}"}
+def answer_chat(body: Any, number: int, tokens: int, text: str = "") -> tuple[Any, list[Any]]:
+    message: dict[str, Any] = {"role": "assistant", "content": text or f"answer {number}. {WORDS}"}
     if body.get("tools") and number % 3:
         read = [{"name": "read", "arguments": f'{{"n": {at}}}'} for at in range(2)]
         calls = [{"id": f"call_{number}_{at}", "type": "function", "function": one} for at, one in enumerate(read)]
@@ -159,8 +155,8 @@ def answer_chat(body: Any, number: int, tokens: int) -> tuple[Any, list[Any]]:
     return whole, [first, last]
 
 
-def answer_responses(body: Any, number: int, tokens: int) -> tuple[Any, list[Any]]:
-    said = [{"type": "output_text", "text": f"answer {number}. {WORDS}", "annotations": []}]
+def answer_responses(body: Any, number: int, tokens: int, text: str = "") -> tuple[Any, list[Any]]:
+    said = [{"type": "output_text", "text": text or f"answer {number}. {WORDS}", "annotations": []}]
     sealed, done = SEAL.sign(f"rs_{number}"), {"status": "completed"}
     items: list[Any] = [
         {"type": "reasoning", "id": f"rs_{number}", "summary": [], "encrypted_content": sealed},

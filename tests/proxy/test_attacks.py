@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
@@ -201,22 +202,13 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("kind", BROKEN)
-async def test_a_provider_that_gives_no_answer_is_told_and_harms_nobody(kind):
-    async with hostile(BROKEN[kind]) as upstream, proxied(upstream) as address:
-        answer = await said(address, asked())
-        assert (await status(address))["failures"] == 0
-    assert answer.startswith(b"HTTP/1.1 502 ")
-    assert b"x-evil" not in answer
-
-
 BOMB = gzip.compress(b"\0" * 50_000_000)
 
 PACKED = b"content-type: application/json\r\ncontent-encoding: gzip\r\ncontent-length: %d\r\n\r\n" % len(BOMB)
 
 STREAM = b"content-type: text/event-stream\r\n\r\n"
 
-STRANGE = {
+STRANGE = {kind: (provide, [b"HTTP/1.1 502 "]) for kind, provide in BROKEN.items()} | {
     "a way elsewhere": (
         writes(b"HTTP/1.1 307 There\r\nlocation: http://evil.example/steal\r\ncontent-length: 0\r\n\r\n"),
         [b"HTTP/1.1 307 ", b"location: http://evil.example/steal"],
@@ -241,12 +233,12 @@ STRANGE = {
 
 
 @pytest.mark.parametrize("kind", STRANGE)
-async def test_a_strange_answer_is_passed_on_and_not_followed_nor_unpacked(kind):
+async def test_a_strange_answer_is_passed_on_and_not_followed_nor_unpacked_and_none_is_told(kind):
     provide, wanted = STRANGE[kind]
     async with hostile(provide) as upstream, proxied(upstream) as address:
         answer = await said(address, asked())
         assert (await status(address))["failures"] == 0
     for piece in wanted:
         assert piece in answer
-    assert b"x-own" not in answer
+    assert not re.search(rb"x-own|x-evil", answer)
     assert answer.count(b"HTTP/1.1 ") == 1

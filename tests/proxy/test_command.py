@@ -9,12 +9,12 @@ import socket
 import subprocess
 import sys
 import termios
+from urllib.parse import urlsplit
 
 import pytest
 
 from summarizing_context.cli import main
 from summarizing_context.contrib.serving import bound_socket
-from tests.proxy.clients import port_of
 
 PROGRAM = [sys.executable, "-m", "summarizing_context", "proxy"]
 
@@ -111,7 +111,7 @@ def test_all_addresses_of_ipv6_hold_those_of_ipv4():
 def test_a_proxy_serves_tells_its_status_and_ends(tmp_path, capsys):
     command = [*PROGRAM, "--store", str(tmp_path / "run.db"), "--listen", "0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        port = port_of(process.stderr.readline())
+        port = str(urlsplit(process.stderr.readline().split(": ")[0]).port)
         try:
             for _ in range(100):
                 if main(["proxy", "status", "--listen", port, "--json", "-"]) == 0:

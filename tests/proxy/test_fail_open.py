@@ -22,8 +22,9 @@ from summarizing_context.contrib.proxy.rewriter import Rewriter
 from summarizing_context.settings import Settings
 from summarizing_context.stores.sqlite.store import SqliteStore
 from summarizing_context.views.builder import Viewer
-from tests.proxy.clients import AnthropicAgent, between, proxied, status
-from tests.proxy.fake import Fake, served
+from tests.laws.builders import assistant, user
+from tests.proxy.clients import AnthropicAgent, between, status
+from tests.proxy.fake import Fake
 from tests.proxy.test_sessions import contents
 
 SECRET = "a secret in an error"
@@ -37,27 +38,43 @@ STEPS: dict[str, tuple[Any, str]] = {
     "deciding about the view": (Viewer, "change"),
     "showing the view": (Viewer, "view"),
     "writing the request": (Anthropic, "write"),
+    "any, for ever": (Rewriter, "_viewed"),
 }
+
+LOCKED = "keeping messages in a store that another process has locked"
 
 
 def fails(*_: Any, **__: Any) -> Any:
     raise RuntimeError(SECRET)
 
 
-@pytest.mark.parametrize("step", STEPS)
-async def test_a_bug_at_any_step_before_lets_the_request_go_on_as_it_came(step, monkeypatch, caplog):
-    holder, name = STEPS[step]
-    async with between(budget=3_000) as (fake, address):
+async def hangs(*_: Any, **__: Any) -> Any:
+    await asyncio.sleep(600)
+
+
+@pytest.mark.parametrize("step", [*STEPS, LOCKED])
+async def test_a_bug_at_any_step_before_lets_the_request_go_on_as_it_came(step, monkeypatch, caplog, tmp_path):
+    does = hangs if step == "any, for ever" else fails
+    error = {"any, for ever": "TimeoutError", LOCKED: "StoreLockedError"}.get(step, "RuntimeError")
+    if step == LOCKED:
+        monkeypatch.setattr(assembly, "SqliteStore", partial(SqliteStore, busy_timeout=0.1))
+    async with between(store=tmp_path / "run.db", budget=3_000) as (fake, address):
         client = AnthropicAgent(address)
         await client.steps(0 if step == "opening the session" else 5)
-        with monkeypatch.context() as patch, caplog.at_level(logging.DEBUG):
-            patch.setattr(holder, name, fails)
+        other = sqlite3.connect(tmp_path / "run.db", isolation_level=None)
+        with monkeypatch.context() as patch, caplog.at_level(logging.DEBUG), closing(other):
+            if step == LOCKED:
+                other.execute("begin immediate")
+            else:
+                patch.setattr(*STEPS[step], does)
+            if does is hangs:
+                patch.setattr(server, "VIEW_WITHIN", 0.2)
             before = len(fake.seen)
             await client.steps(2)
             told = await status(address)
         sent = [len(each["body"]["messages"]) for each in fake.seen[before:]]
         assert sent == [len(client.history) - 3, len(client.history) - 1]
-        assert (told["failures"], told["last_failure"]) == (2, "RuntimeError")
+        assert (told["failures"], told["last_failure"]) == (2, error)
         assert SECRET not in caplog.text
         await client.steps(7)
         assert (await status(address))["failures"] == 2
@@ -77,50 +94,19 @@ async def test_a_store_that_is_full_lets_requests_go_on(tmp_path, monkeypatch):
     assert len(fake.seen[-1]["body"]["messages"]) == len(client.history) - 1
 
 
-async def test_a_store_that_another_process_has_locked_lets_requests_go_on(tmp_path, monkeypatch):
-    monkeypatch.setattr(assembly, "SqliteStore", partial(SqliteStore, busy_timeout=0.1))
-    async with between(store=tmp_path / "run.db", budget=3_000) as (fake, address):
-        client = AnthropicAgent(address)
-        await client.steps(5)
-        with closing(sqlite3.connect(tmp_path / "run.db", isolation_level=None)) as other:
-            other.execute("begin immediate")
-            await client.steps(2)
-            locked = await status(address)
-        await client.steps(7)
-        told = await status(address)
-    assert fake.problems == []
-    assert (locked["failures"], locked["last_failure"]) == (2, "StoreLockedError")
-    assert told["failures"] == 2
-    assert len(fake.seen[-1]["body"]["messages"]) < len(client.history) / 2
-
-
 async def test_a_session_that_another_program_has_open_goes_on(tmp_path):
-    fake, store = Fake(), tmp_path / "run.db"
-    async with served(fake) as upstream:
-        async with proxied(upstream, store, budget=6_000) as address:
-            client = AnthropicAgent(address)
-            await client.steps(3)
-            name = (await status(address))["sessions"][0]["session"]
-        async with open_context(Settings(store=store, session_id=name)), proxied(upstream, store) as address:
-            again = AnthropicAgent(address)
-            again.history = client.history
-            await again.steps(2)
-            told = await status(address)
+    store = tmp_path / "run.db"
+    async with between(store=store) as (fake, address):
+        client = AnthropicAgent(address)
+        await client.steps(3)
+        name = (await status(address))["sessions"][0]["session"]
+    async with open_context(Settings(store=store, session_id=name)), between(fake, store=store) as (_, address):
+        again = AnthropicAgent(address)
+        again.history = client.history
+        await again.steps(2)
+        told = await status(address)
     assert fake.problems == []
     assert (told["failures"], told["last_failure"]) == (2, "SessionInUseError")
-
-
-async def test_a_view_that_is_not_there_in_time_is_not_waited_for(monkeypatch):
-    async def never(*_: Any, **__: Any) -> Any:
-        await asyncio.sleep(600)
-
-    monkeypatch.setattr(server, "VIEW_WITHIN", 0.2)
-    monkeypatch.setattr(Rewriter, "_viewed", never)
-    async with between() as (fake, address):
-        client = AnthropicAgent(address)
-        await client.steps(1)
-        told = await status(address)
-    assert (len(fake.seen), told["failures"], told["last_failure"]) == (1, 1, "TimeoutError")
 
 
 KEYS = {
@@ -143,19 +129,15 @@ async def test_planted_keys_are_in_no_file_no_log_no_figure_and_no_event(tmp_pat
         code = next(answers)
         return None if code == 200 else JSONResponse({"error": {"message": "no", "type": "t"}}, code)
 
-    fake = Fake(behave=behave)
+    given: Any = {"store": tmp_path / "run.db", "budget": 6_000, "lends": True}
     with caplog.at_level(1):
-        async with (
-            served(fake) as upstream,
-            proxied(upstream, tmp_path / "run.db", budget=6_000, lends=True) as address,
-        ):
+        async with between(Fake(behave=behave), **given) as (fake, address):
             async with httpx2.AsyncClient(trust_env=False, headers=KEYS) as client:
                 history: list[dict[str, Any]] = []
                 for number in range(40):
-                    said = {"role": "user", "content": f"step {number} " + "words of a person " * 60}
-                    history += [said, {"role": "assistant", "content": "answer " * 60}]
-                    body = json.dumps({"model": "claude-x", "max_tokens": 9, "tools": [{}], "messages": history[:-1]})
-                    await client.post(f"{address}/v1/messages?key=planted-9-query", content=body)
+                    history += [user(f"step {number} " + "words of a person " * 60), assistant("answer " * 60)]
+                    body = {"model": "claude-x", "max_tokens": 9, "tools": [{}], "messages": history[:-1]}
+                    await client.post(f"{address}/v1/messages?key=planted-9-query", json=body)
             async with httpx2.AsyncClient(trust_env=False) as client:
                 paths = ("/_status", "/inspect/api/sessions", "/inspect/")
                 dumped = [(await client.get(address + path)).text for path in paths]

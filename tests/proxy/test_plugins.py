@@ -16,21 +16,29 @@ from summarizing_context.adapters.open_sessions import opened_store
 from summarizing_context.cli import main
 from summarizing_context.contrib.proxy import server
 from summarizing_context.contrib.proxy.dialects import handover_line
+from tests.laws.builders import assistant, call, result, system, user
 from tests.proxy.clients import between, status
 from tests.proxy.fake import Fake
 
 BUDGET = 8_000
 
 
+STEPS = [  # of an agent: the id of its call, what it says, and what it reads
+    (f"call-{step}", f"Step {step}.", {"path": f"src/part_{step}.py"}, f"line {step} of the file\n" * 80)
+    for step in range(40)
+]
+
+
 def history(steps: int) -> list[dict[str, Any]]:
     """A session of an agent, as Chat Completions have it."""
-    said: list[dict[str, Any]] = [{"role": "user", "content": "Read the files. Never push to main."}]
-    for step in range(steps):
-        function = {"name": "read", "arguments": json.dumps({"path": f"src/part_{step}.py"})}
-        call = {"id": f"call-{step}", "type": "function", "function": function}
-        said.append({"role": "assistant", "content": f"Step {step}.", "tool_calls": [call]})
-        said.append({"role": "tool", "tool_call_id": f"call-{step}", "content": f"line {step} of the file\n" * 80})
-    return said
+    rows = [user("Read the files. Never push to main.")]
+    for id, said, given, read in STEPS[:steps]:
+        rows += [call("openai", (id, "read", given), text=said), result("openai", id, read)]
+    return rows
+
+
+def text(words: str) -> dict[str, Any]:
+    return {"type": "text", "text": words}
 
 
 class Service:
@@ -60,17 +68,12 @@ async def service(
         yield Service(address, client)
 
 
-def after(items: list[dict[str, Any]], said: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The history of a client that has put an answer in place of its own."""
-    return [said[item["at"]] if "at" in item else item for item in items]
-
-
 async def test_a_plug_in_gets_its_own_messages_by_place_and_summaries_for_the_rest():
     said = history(40)
     async with service() as proxy:
         assert await proxy.ask(said[:5]) is None  # a history that fits stays as it is
         items = await proxy.ask(said)
-        grown = await proxy.ask([*said, {"role": "assistant", "content": "All is read."}])
+        grown = await proxy.ask([*said, assistant("All is read.")])
         told = await status(proxy.address)
     assert grown == [*items, {"at": len(said)}]  # views grow at their end
     places = [item["at"] for item in items if "at" in item]
@@ -84,7 +87,7 @@ async def test_a_plug_in_gets_its_own_messages_by_place_and_summaries_for_the_re
 
 
 async def test_a_text_that_a_view_shows_shorter_comes_with_its_place():
-    said = [*history(3), {"role": "user", "content": "word " * 20_000}]
+    said = [*history(3), user("word " * 20_000)]
     async with service() as proxy:
         items = await proxy.ask(said)
     assert items[-1]["at"] == len(said) - 1
@@ -100,7 +103,7 @@ async def test_a_compaction_is_one_text_and_the_log_goes_on_behind_it(tmp_path):
         assert [item.get("at") for item in items[1:]] == list(range(len(said) - len(items) + 1, len(said)))
         assert items[0]["content"].startswith("[summarizing-context: the first ")
         assert "Never push to main" in items[0]["content"]
-    now = [*after(items, said), {"role": "user", "content": "Which port?"}]
+    now = [said[item["at"]] if "at" in item else item for item in items] + [user("Which port?")]
     async with service(store) as proxy:  # another process
         again = await proxy.ask(now, compact=True)
         told = await status(proxy.address)
@@ -123,9 +126,8 @@ async def test_a_line_about_messages_that_are_not_there_changes_nothing(tmp_path
         await stored(store, [{**message, "content": "Another."} for message in history(40)])
     else:
         line = "[summarizing-context: the first 7 messages of session other, as 0123456789ab]"
-    said = [{"role": "user", "content": f"{line}\nGo on."}, {"role": "assistant", "content": "Read."}]
     async with service(store) as proxy:
-        assert await proxy.ask(said + history(40)) is None
+        assert await proxy.ask([user(f"{line}\nGo on."), assistant("Read."), *history(40)]) is None
         assert (await status(proxy.address))["failures"] == 0
     async with opened_store(store, read_only=True) as held:
         assert [info.session_id for info in await held.sessions()] == ["s1"]
@@ -142,11 +144,9 @@ async def stored(store: Path, messages: list[dict[str, Any]]) -> str:
 @pytest.mark.parametrize("more", [{}, {"compact": True}], ids=["view", "compaction"])
 async def test_messages_that_a_client_has_not_come_as_a_record_that_tells_who_said_what(more, tmp_path):
     store = tmp_path / "run.db"
-    line = await stored(store, [{"role": "system", "content": "The old prompt."}, *history(40)])
+    line = await stored(store, [system("The old prompt."), *history(40)])
     async with service(store) as proxy:
-        said = [{"role": "user", "content": line}, {"role": "assistant", "content": "Read."}]
-        items = await proxy.ask(said, **more)
-    [ours, newest] = items
+        [ours, newest] = await proxy.ask([user(line), assistant("Read.")], **more)
     assert newest == {"at": 1}
     assert ours["role"] == "user"
     assert "The old prompt." not in ours["content"]
@@ -156,23 +156,18 @@ async def test_messages_that_a_client_has_not_come_as_a_record_that_tells_who_sa
     assert "### result of read\nline 39 of the file" in record
 
 
-async def test_no_provider_is_asked_for_summaries_without_credentials():
-    fake = Fake()
-    async with service(fake=fake, lends=True) as proxy:
-        assert await proxy.ask(history(40), compact=True) is not None
-        for _ in range(3):
-            await proxy.post("other")
-    assert len([seen for seen in fake.seen if seen["raw"]]) == 3  # the requests of the client alone
-
-
 async def test_a_compaction_that_no_provider_gets_counts_as_no_request():
-    tools = [{"type": "function", "function": {"name": "read"}}]
-    async with service() as proxy:
+    """And without credentials, no provider is asked for a summary."""
+    fake, tools = Fake(), [{"type": "function", "function": {"name": "read"}}]
+    async with service(fake=fake, lends=True) as proxy:
         assert await proxy.ask(history(40), tools=tools, compact=False) is not None
         assert await proxy.ask(history(40), tools=tools, compact=True) is not None
         await proxy.post("s", tools=tools)
         told = await status(proxy.address)
         [session] = told["sessions"]
+        for _ in range(3):
+            await proxy.post("other")
+    assert len([seen for seen in fake.seen if seen["raw"]]) == 4  # the requests of the client alone
     assert session["cache"]["requests"] == 1
     for counted in (told, session):
         assert (counted["requests"], counted["plugin_views"]) == (1, 2)
@@ -200,24 +195,26 @@ TOKEN = "0123456789abcdef0123"
 
 @pytest.fixture
 def run_plugin(own_home: Path) -> Any:
-    """Install a plug-in, and return what a program that drives it writes; `plugin` and `given` are there."""
+    """Install a plug-in for a proxy, and return what a program that drives it writes; it has `plugin` and `given`."""
     if shutil.which("node") is None:
         pytest.skip("needs node")
     folder = own_home / ".config" / "summarizing-context"
     folder.mkdir(parents=True)
     (folder / "proxy-token").touch(0o600)
-    (folder / "proxy-token").write_text(f"{TOKEN}\n")
+    (folder / "proxy-token").write_text(TOKEN)
 
-    async def run(client: str, address: str, given: Any = None, driver: str = "") -> Any:
-        port = address.rpartition(":")[2]
+    async def run(client: str, given: Any = None, driver: str = "", at: str = "") -> Any:
+        if not at:
+            async with service(token=TOKEN) as proxy:
+                return await run(client, given, driver, proxy.address)
+        port = at.rpartition(":")[2]
         assert main(["install", client, "--yes", "--listen", port, "--json", str(own_home / "told.json")]) == 0
         source = Path(json.loads((own_home / "told.json").read_text())["files"][-1]).read_text()  # noqa: ASYNC240
         (module := own_home / "plugin.mjs").write_text(source)
         own_driver, own_given = CLIENTS[client]
-        head = f"import * as plugin from {json.dumps(str(module))}\nconst given = {json.dumps(given or own_given())}\n"
-        (script := own_home / "driver.mjs").write_text(
-            f"import {{ readFileSync }} from 'node:fs'\n{head}{driver or own_driver}\n"
-        )
+        head = f"import {{ readFileSync }} from 'node:fs'\nimport * as plugin from {json.dumps(str(module))}\n"
+        head += f"const given = {json.dumps(given or own_given())}\n"
+        (script := own_home / "driver.mjs").write_text(head + (driver or own_driver))
         with anyio.fail_after(60):
             done = await anyio.run_process(["node", str(script)], check=False)
         assert done.returncode == 0, done.stderr.decode()
@@ -244,23 +241,16 @@ console.log(JSON.stringify({ said, messages: output.messages }))
 
 def opencode_history() -> list[dict[str, Any]]:
     """The same session as OpenCode holds it: a call and its result are one part."""
-    made: list[dict[str, Any]] = []
-    for at, row in enumerate(history(40)):
-        if row["role"] == "tool":
-            made[-1]["parts"][-1]["state"] |= {"status": "completed", "output": row["content"]}
-            continue
-        info = {"id": f"m{at}", "sessionID": "o", "role": row["role"], "model": {"providerID": "p", "modelID": "m"}}
-        made.append({"info": info, "parts": [{"type": "text", "text": row["content"]}]})
-        for call in row.get("tool_calls", ()):
-            state = {"input": json.loads(call["function"]["arguments"])}
-            made[-1]["parts"].append({"type": "tool", "callID": call["id"], "tool": "read", "state": state})
-    return made
+    rows: list[tuple[str, list[Any]]] = [("user", [text("Read the files. Never push to main.")])]
+    for id, said, given, read in STEPS:
+        state = {"input": given, "status": "completed", "output": read}
+        rows.append(("assistant", [text(said), {"type": "tool", "callID": id, "tool": "read", "state": state}]))
+    about = {"sessionID": "o", "model": {"providerID": "p", "modelID": "m"}}
+    return [{"info": {**about, "id": f"m{at}", "role": role}, "parts": parts} for at, (role, parts) in enumerate(rows)]
 
 
 async def test_opencode_sends_a_view_in_place_of_a_long_history(run_plugin):
-    said = opencode_history()
-    async with service(token=TOKEN) as proxy:
-        told = await run_plugin("opencode", proxy.address)
+    said, told = opencode_history(), await run_plugin("opencode")
     first, ours, *tail = told["messages"]
     assert told["said"] == []
     assert first == said[0]
@@ -284,23 +274,17 @@ console.log(JSON.stringify({ said, compaction: done?.compaction }))
 
 
 def pi_entries() -> list[dict[str, Any]]:
-    entries: list[dict[str, Any]] = [{"type": "model_change", "id": "e"}]
-    for at, row in enumerate(history(40)):
-        content: list[dict[str, Any]] = [{"type": "text", "text": row["content"]}]
-        message: dict[str, Any] = {"role": "toolResult" if row["role"] == "tool" else row["role"], "content": content}
-        for call in row.get("tool_calls", ()):
-            arguments = json.loads(call["function"]["arguments"])
-            content.append({"type": "toolCall", "id": call["id"], "name": "read", "arguments": arguments})
-        entries.append(
-            {"type": "message", "id": f"e{at}", "message": message | {"toolCallId": row.get("tool_call_id")}}
-        )
-    return entries
+    rows: list[dict[str, Any]] = [{"role": "user", "content": [text("Read the files. Never push to main.")]}]
+    for id, said, given, read in STEPS:
+        use = {"type": "toolCall", "id": id, "name": "read", "arguments": given}
+        rows.append({"role": "assistant", "content": [text(said), use]})
+        rows.append({"role": "toolResult", "toolCallId": id, "content": [text(read)]})
+    messages = [{"type": "message", "id": f"e{at}", "message": row} for at, row in enumerate(rows)]
+    return [{"type": "model_change", "id": "e"}, *messages]
 
 
 async def test_pi_compacts_to_summaries_and_keeps_its_newest_entries(run_plugin):
-    entries = pi_entries()
-    async with service(token=TOKEN) as proxy:
-        told = await run_plugin("pi", proxy.address)
+    entries, told = pi_entries(), await run_plugin("pi")
     assert told["said"] == []
     assert "<summary messages=" in told["compaction"]["summary"]
     assert told["compaction"]["tokensBefore"] == 9
@@ -310,10 +294,9 @@ async def test_pi_compacts_to_summaries_and_keeps_its_newest_entries(run_plugin)
 
 
 async def test_pi_takes_a_compaction_that_leaves_no_entry_as_it_was(run_plugin):
-    late = {"role": "toolResult", "toolCallId": "gone", "content": [{"type": "text", "text": "It took an hour."}]}
+    late = {"role": "toolResult", "toolCallId": "gone", "content": [text("It took an hour.")]}
     entries = [*pi_entries(), {"type": "message", "id": "late", "message": late}]
-    async with service(token=TOKEN) as proxy:
-        told = await run_plugin("pi", proxy.address, entries)
+    told = await run_plugin("pi", entries)
     assert "It took an hour." in told["compaction"]["summary"]
     assert told["compaction"]["firstKeptEntryId"] not in [entry["id"] for entry in entries]
 
@@ -330,7 +313,7 @@ async def test_turns_of_pi_that_are_quicker_than_the_service_do_not_queue_up_bef
     """
     driver = PI.replace("await on.turn_end({}, ctx)", "for (const _ of given) await on.turn_end({}, ctx)")
     driver = counted + driver.replace("{ said,", "{ said, most,")
-    told = await run_plugin("pi", "127.0.0.1:9", driver=driver)
+    told = await run_plugin("pi", driver=driver, at="127.0.0.1:9")
     assert told["most"] == 2  # one of the turns', and the compaction's
 
 
@@ -357,17 +340,14 @@ console.log(JSON.stringify({ said, skip: early.skip, messages: done.messages }))
 
 def claude_rows() -> list[dict[str, Any]]:
     """The same session as Claude Code holds it: a row for each block."""
-    rows: list[dict[str, Any]] = []
-    for at, row in enumerate(history(40)):
-        if row["role"] == "tool":
-            result = {"tool_use_id": row["tool_call_id"], "text": row["content"], "isError": False}
-            rows.append({"role": "user", "text": "", "toolUses": [], "toolResults": [result], "handle": f"h{at}"})
-            continue
-        rows.append({"role": row["role"], "text": row["content"], "toolUses": [], "handle": f"h{at}"})
-        for call in row.get("tool_calls", ()):
-            use = {"tool_use_id": call["id"], "tool": "Read", "input": json.loads(call["function"]["arguments"])}
-            rows.append({"role": "assistant", "text": "", "toolUses": [use], "handle": f"u{at}"})
-    return rows
+    rows: list[dict[str, Any]] = [{"role": "user", "text": "Read the files. Never push to main.", "toolUses": []}]
+    for id, said, given, read in STEPS:
+        rows.append({"role": "assistant", "text": said, "toolUses": []})
+        use = {"tool_use_id": id, "tool": "Read", "input": given}
+        rows.append({"role": "assistant", "text": "", "toolUses": [use]})
+        found = {"tool_use_id": id, "text": read, "isError": False}
+        rows.append({"role": "user", "text": "", "toolUses": [], "toolResults": [found]})
+    return [{**row, "handle": f"h{at}"} for at, row in enumerate(rows)]
 
 
 CLIENTS = {"opencode": (OPENCODE, opencode_history), "pi": (PI, pi_entries), "claude-code": (CLAUDE, claude_rows)}
@@ -375,7 +355,7 @@ CLIENTS = {"opencode": (OPENCODE, opencode_history), "pi": (PI, pi_entries), "cl
 
 @pytest.mark.parametrize("client", CLIENTS)
 async def test_without_the_service_a_client_goes_on_unchanged_and_says_so_once(client, run_plugin):
-    told = await run_plugin(client, "127.0.0.1:9")
+    told = await run_plugin(client, at="127.0.0.1:9")
     [words] = told["said"]
     assert "summarizing-context proxy --store STORE" in words
     given = CLIENTS[client][1]()
@@ -384,8 +364,7 @@ async def test_without_the_service_a_client_goes_on_unchanged_and_says_so_once(c
 
 
 async def test_claude_code_compacts_to_summaries_and_its_newest_rows(run_plugin):
-    async with service(token=TOKEN) as proxy:
-        told = await run_plugin("claude-code", proxy.address)
+    told = await run_plugin("claude-code")
     ours, *tail = told["messages"]
     assert told["said"] == []
     assert told["skip"]
@@ -409,7 +388,7 @@ async def test_claude_code_keeps_of_a_row_what_the_view_shows(run_plugin):
         answer = json.dumps({"messages": [ours, *({"at": at} for at in places)]})
         answered = f"const fetched = async () => ({{ status: 200, text: {json.dumps(answer)} }})\n"
         driver = answered + CLAUDE.replace("const fetched", "const unused")
-        told = await run_plugin("claude-code", "127.0.0.1:9", rows, driver)
+        told = await run_plugin("claude-code", rows, driver, at="127.0.0.1:9")
         assert told["messages"] == [{"role": "user", "text": "Summaries.", "toolUses": []}, *shown]
 
 
@@ -423,7 +402,7 @@ async def test_a_session_goes_on_in_another_client_with_its_whole_log(tmp_path, 
     assert "<summary messages=" in prompt
     assert "line 39 of the file" in prompt
     async with service(store) as proxy:
-        items = await proxy.ask([{"role": "user", "content": prompt}, {"role": "assistant", "content": "All is read."}])
+        items = await proxy.ask([user(prompt), assistant("All is read.")])
     async with open_context(Settings(store=store, session_id="s1"), read_only=True) as context:
         log = await context.get_messages()
     assert len(log) == 82

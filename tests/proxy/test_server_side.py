@@ -5,86 +5,72 @@ from typing import Any
 
 import pytest
 
-from tests.proxy.clients import TOOL, AnthropicAgent, between, proxied, status
-from tests.proxy.fake import SEAL, Fake, nothing, served
+from tests.laws.builders import assistant, system, user
+from tests.proxy.clients import TOOL, AnthropicAgent, between, status
+from tests.proxy.fake import SEAL, Fake, nothing
 from tests.proxy.test_wire import post
 
 
 def talk(kind: str, count: int) -> list[dict[str, Any]]:
     part = "input_text" if kind == "responses" else "text"
-    return [
-        {"role": "user" if at % 2 else "assistant", "content": [{"type": part, "text": f"message {at} " * 40}]}
-        for at in range(1, count)
-    ]
+    said = ([{"type": part, "text": f"message {at} " * 40}] for at in range(1, count))
+    return [user(parts) if at % 2 else assistant(parts) for at, parts in enumerate(said, 1)]
+
+
+# tools, edits by the server, and a field of an unknown name
+BESIDE = b'"tools":[{"name":"t"}],"context_management":{"edits":[{"type":"clear_tool_uses_20250919"}]},"odd":1.50'
 
 
 @pytest.mark.parametrize("kind", ["responses", "messages"])
 async def test_what_the_server_has_compacted_stays_in_front_unchanged_and_only_what_follows_is_summarized(kind):
     signed = {"type": "compaction", "id": "c1", "encrypted_content": "gAAA" * 50, "content": "so far", "odd": [1.50]}
-    lead = [signed] if kind == "responses" else [{"role": "assistant", "content": [signed]}]
+    lead = [signed] if kind == "responses" else [assistant([signed])]
     written = json.dumps(lead, indent=1)[1:-1].strip().encode()  # as no encoder of ours would write it
     async with between(Fake(behave=nothing), budget=4_000) as (fake, address):
         for count in range(4, 60, 4):
             rest = json.dumps(talk(kind, count))[1:].encode()
             field = b"input" if kind == "responses" else b"messages"
-            body = b'{"model":"m","max_tokens":9,"tools":[{"name":"t"}],"%s":[%s,%s}' % (field, written, rest)
+            body = b'{"model":"m","max_tokens":9,%s,"%s":[%s,%s}' % (BESIDE, field, written, rest)
             await post(address, f"/v1/{kind}", body, **{"x-session-id": "s"})
         told = await status(address)
     assert told["failures"] == 0
     assert sum(record["activation"] is not None for record in told["records"]) > 1
-    assert all(each["raw"].count(written) == 1 for each in fake.seen)
+    assert all(each["raw"].count(written) == each["raw"].count(BESIDE) == 1 for each in fake.seen)
     assert len(fake.seen[-1]["raw"]) < len(body) / 2
     last = json.loads(fake.seen[-1]["raw"])
     assert last["input" if kind == "responses" else "messages"][0] == lead[0]
 
 
-async def goes_on_as_it_came(path: str, body: dict[str, Any]) -> None:
+HI = user("a")
+THREAD = {"tools": [TOOL], "messages": talk("messages", 60)}
+LONE = {"type": "message", **user("Summarize this conversation.\n" + "turn: a file was read\n" * 4_000)}
+KEPT = {"tools": [{"name": "t"}], "context_management": {"edits": []}}
+AS_IT_CAME: dict[str, tuple[str, dict[str, Any]]] = {
+    "thread": ("messages", {**THREAD, "thread": {"type": "create"}}),
+    "of a thread": ("messages", {**THREAD, "thread": {"type": "continue", "previous_message_id": "msg_1"}}),
+    "chained": ("responses", {**KEPT, "input": [HI], "previous_response_id": "r"}),
+    "to be compacted": ("responses", {**KEPT, "input": [HI, {"type": "compaction_trigger"}]}),
+    "compacted": ("messages", {**KEPT, "messages": [user([{"type": "compaction", "content": "x"}])]}),
+    "lone, of responses": ("responses", {"stream": True, "input": [LONE], "instructions": "You summarize."}),
+    "lone, of chat": ("chat/completions", {"stream": True, "messages": [system("You summarize."), LONE]}),
+    "lone, of messages": ("messages", {"stream": True, "system": "You summarize.", "messages": [LONE]}),
+}
+
+
+@pytest.mark.parametrize("kind", AS_IT_CAME)
+async def test_what_the_server_compacts_or_keeps_and_a_lone_message_go_on_as_they_came(kind):
+    """The lone message is long, and without tools: so OpenCode asks for its own compaction."""
+    protocol, body = AS_IT_CAME[kind]
     raw = json.dumps({"model": "m", "max_tokens": 9, **body})
     async with between(Fake(behave=nothing), budget=2_000) as (fake, address):
-        await post(address, path, raw)
+        await post(address, f"/v1/{protocol}", raw)
         told = await status(address)
     assert [each["raw"] for each in fake.seen] == [raw.encode()]
     assert (told["requests"], told["passed_unchanged"], told["failures"]) == (0, 1, 0)
 
 
-@pytest.mark.parametrize("thread", [{"type": "create"}, {"type": "continue", "previous_message_id": "msg_1"}])
-async def test_a_body_of_a_thread_goes_on_as_it_came(thread):
-    await goes_on_as_it_came("/v1/messages", {"tools": [TOOL], "thread": thread, "messages": talk("messages", 60)})
-
-
-HI = {"role": "user", "content": "a"}
-LONE = {
-    "type": "message",
-    "role": "user",
-    "content": "Summarize this conversation.\n" + "turn: a file was read\n" * 4_000,
-}
-KEPT = {"tools": [{"name": "t"}], "context_management": {"edits": []}}
-
-
-@pytest.mark.parametrize(
-    ("path", "body"),
-    [
-        ("/v1/responses", {**KEPT, "input": [HI], "previous_response_id": "r"}),
-        ("/v1/responses", {**KEPT, "input": [HI, {"type": "compaction_trigger"}]}),
-        ("/v1/messages", {**KEPT, "messages": [{**HI, "content": [{"type": "compaction", "content": "x"}]}]}),
-        ("/v1/responses", {"stream": True, "input": [LONE], "instructions": "You summarize."}),
-        ("/v1/chat/completions", {"stream": True, "messages": [{"role": "system", "content": "You summarize."}, LONE]}),
-        ("/v1/messages", {"stream": True, "system": "You summarize.", "messages": [LONE]}),
-    ],
-    ids=[
-        "chained",
-        "to be compacted",
-        "compacted",
-        *(f"lone, of {kind}" for kind in ("responses", "chat", "messages")),
-    ],
-)
-async def test_what_the_server_compacts_or_keeps_and_a_lone_message_go_on_as_they_came(path, body):
-    """The lone message is long, and without tools: so OpenCode asks for its own compaction."""
-    await goes_on_as_it_came(path, body)
-
-
 async def test_a_compaction_without_content_is_no_boundary():
-    failed = {"role": "assistant", "content": [{"type": "compaction", "content": None}, {"type": "text", "text": "go"}]}
+    failed = assistant([{"type": "compaction", "content": None}, {"type": "text", "text": "go"}])
     rows = talk("messages", 60)
     body = {"model": "m", "max_tokens": 9, "tools": [TOOL], "messages": [rows[0], *rows[2:40], failed, *rows[41:]]}
     async with between(Fake(behave=nothing), budget=4_000) as (_, address):
@@ -148,16 +134,6 @@ async def test_what_is_bound_in_responses_stays_together_and_what_was_set_stays_
     assert updates[-1]["reasoning"] == {"effort": "effort 23"}
 
 
-async def test_edits_by_the_server_and_fields_that_nobody_knows_stay_in_a_request_with_a_view():
-    beside = {"context_management": {"edits": [{"type": "clear_tool_uses_20250919"}]}, "mcp_servers": [], "odd": 1.50}
-    async with between(budget=3_000) as (fake, address):
-        client = AnthropicAgent(address, extra_body=beside)
-        await client.steps(10)
-    last = fake.seen[-1]["body"]
-    assert len(last["messages"]) < len(client.history) - 6
-    assert {name: last[name] for name in beside} == beside
-
-
 SESSION = "01234567-89ab-cdef-0123-456789abcdef"
 
 
@@ -176,8 +152,9 @@ SESSION = "01234567-89ab-cdef-0123-456789abcdef"
 )
 async def test_clients_are_known_by_what_they_send(headers, metadata, wanted):
     body = {"model": "m", "max_tokens": 9, "tools": [{"name": "t"}], "messages": talk("messages", 4)}
-    async with served(Fake(behave=nothing)) as upstream, proxied(upstream) as address:
-        await post(address, body=json.dumps(body if metadata is None else {**body, "metadata": metadata}), **headers)
+    body |= {} if metadata is None else {"metadata": metadata}
+    async with between(Fake(behave=nothing)) as (_, address):
+        await post(address, body=json.dumps(body), **headers)
         (session,) = (await status(address))["sessions"]
     assert session["session"].startswith(wanted)
     assert session["client"] == wanted.partition(":")[0]

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.laws.builders import assistant, user
 from tests.proxy.clients import (
     AnthropicAgent,
     ChatAgent,
@@ -20,12 +21,6 @@ from tests.proxy.fake import Fake, served
 BUDGET = 4_000
 
 AGENTS = [AnthropicAgent, ChatAgent, ResponsesAgent]
-
-
-def breaks(fake: Fake) -> int:
-    """Requests that do not begin with the one before."""
-    sent = histories(fake.seen)
-    return sum(not begins_with(now, before) for before, now in pairwise(sent))
 
 
 def contents(folder: Path) -> bytes:
@@ -46,7 +41,7 @@ async def test_a_long_session_stays_within_its_budget_and_lawful(agent):
     assert max(record["view_tokens"] + record["fixed_tokens"] for record in records) <= BUDGET
     activations = sum(record["activation"] is not None for record in records)
     assert 2 <= activations < 15
-    assert breaks(fake) <= activations
+    assert sum(not begins_with(now, before) for before, now in pairwise(histories(fake.seen))) <= activations
     assert "<summary messages=" in fake.seen[-1]["raw"].decode().replace("\\", "")
     assert len(told["sessions"]) == 1
     assert told["sessions"][0]["tokens"] > 3 * BUDGET  # so much has the client sent
@@ -107,10 +102,9 @@ async def test_titles_agents_inside_a_client_and_counts_of_tokens_are_apart():
         for step in range(10):
             await client.step("Fix the parser" if step == 0 else f"step {step}")
         ask = client.client.messages.create
-        await ask(model="haiku", max_tokens=9, messages=[{"role": "user", "content": "Fix the parser"}])
+        await ask(model="haiku", max_tokens=9, messages=[user("Fix the parser")])
         named = {"x-claude-code-agent-id": "a-7"}
-        inside = [{"role": "user", "content": "Fix the parser"}, {"role": "assistant", "content": "ok"}]
-        inside.append({"role": "user", "content": "go on"})
+        inside = [user("Fix the parser"), assistant("ok"), user("go on")]
         await ask(model="claude-x", max_tokens=9, messages=inside, tools=client.options["tools"], extra_headers=named)
         await client.step("go on")
         told, newest = await status(address), fake.seen[-1]

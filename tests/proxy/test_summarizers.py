@@ -7,50 +7,24 @@ import sys
 from typing import Any
 
 import pytest
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
 
 from summarizing_context.cli import main
 from summarizing_context.contrib.serving import bound_socket
 from tests.proxy.clients import OPEN, AnthropicAgent, ChatAgent, ResponsesAgent, between, proxied, status
-from tests.proxy.fake import Behave, Fake, served, streamed
+from tests.proxy.fake import Fake, served
 from tests.proxy.test_sessions import contents
 
 BUDGET = 3_000
 
 SAID = "The model says that the work went on and that the parser was read."
 
-ASKED = "session_record"  # stands in each request for a summary
+SUMMARY = f"## Facts\n- {SAID}"
 
 AGENTS: dict[Any, tuple[str, str]] = {
     AnthropicAgent: ("/v1/messages", "claude-x"),
     ChatAgent: ("/v1/chat/completions", "gpt-x"),
     ResponsesAgent: ("/v1/responses", "gpt-5-codex"),
 }
-
-
-def summary_of(path: str) -> Response:
-    """What a model answers to a request for a summary, in the protocol of this path."""
-    usage = {"input_tokens": 900, "output_tokens": 20, "prompt_tokens": 900, "completion_tokens": 20}
-    usage |= {"total_tokens": 920}
-    text = f"## Facts\n- {SAID}"
-    if path.endswith("/responses"):
-        item = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
-        return streamed([{"type": "response.completed", "response": {"output": [item], "usage": usage}}])
-    if path.endswith("/messages"):
-        about = {"id": "msg", "type": "message", "role": "assistant", "model": "m", "stop_reason": "end_turn"}
-        return JSONResponse({**about, "content": [{"type": "text", "text": text}], "usage": usage})
-    choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
-    return JSONResponse({"id": "c", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice]})
-
-
-def summarizing() -> Behave:
-    """A provider that summarizes where it is asked to, and else is as the fake."""
-
-    async def behave(request: Request, raw: bytes) -> Response | None:
-        return summary_of(request.url.path) if ASKED.encode() in raw else None
-
-    return behave
 
 
 async def shown_at_last(agent: Any, fake: Fake, address: str) -> bool:
@@ -65,12 +39,13 @@ async def shown_at_last(agent: Any, fake: Fake, address: str) -> bool:
 
 
 def asked(fake: Fake) -> list[dict[str, Any]]:
-    return [each for each in fake.seen if ASKED in each["raw"].decode()]
+    """The requests for summaries."""
+    return [each for each in fake.seen if b"session_record" in each["raw"]]
 
 
 @pytest.mark.parametrize("agent", AGENTS)
 async def test_the_clients_own_model_is_asked_with_the_clients_own_key(agent, tmp_path, caplog):
-    fake = Fake(behave=summarizing())
+    fake = Fake(summary=SUMMARY)
     with caplog.at_level(logging.DEBUG):
         async with served(fake) as upstream, proxied(upstream, tmp_path / "run.db", budget=BUDGET, lends=True) as proxy:
             assert await shown_at_last(agent, fake, proxy)
@@ -84,7 +59,7 @@ async def test_the_clients_own_model_is_asked_with_the_clients_own_key(agent, tm
 
 async def test_the_command_takes_a_named_model_and_its_key_from_the_environment(tmp_path):
     """As a user starts it: the key stands in the environment alone, and nowhere afterwards."""
-    fake, other = Fake(), Fake(behave=summarizing())
+    fake, other = Fake(), Fake(summary=SUMMARY)
     async with served(fake) as upstream, served(other) as place:
         options = ["--summarizer", "anthropic", "--model", "small", "--budget", str(BUDGET), "--openai", upstream]
         command = ["proxy", "--store", str(tmp_path / "run.db"), "--listen", "0", *options]
@@ -112,11 +87,8 @@ async def test_the_command_takes_a_named_model_and_its_key_from_the_environment(
 
 async def test_summaries_go_to_the_server_that_is_named_for_the_provider_or_there_is_a_notice(tmp_path, monkeypatch):
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
-    given = {
-        "store": tmp_path / "run.db",
-        "settings": {"summarizer": "anthropic", "model": "claude-y"},
-        "budget": BUDGET,
-    }
+    named = {"summarizer": "anthropic", "model": "claude-y"}
+    given = {"store": tmp_path / "run.db", "settings": named, "budget": BUDGET}
     async with between(**given) as (fake, proxy):
         for step in range(3):
             await AnthropicAgent(proxy).step(f"step {step}")
@@ -124,7 +96,7 @@ async def test_summaries_go_to_the_server_that_is_named_for_the_provider_or_ther
     assert told["failures"] == len(fake.seen) == 3
     assert [notice for notice in told["notices"] if "ANTHROPIC_API_KEY" in notice]
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-own")
-    async with between(Fake(behave=summarizing()), **given) as (fake, proxy):
+    async with between(Fake(summary=SUMMARY), **given) as (fake, proxy):
         assert await shown_at_last(AnthropicAgent, fake, proxy)
     assert all("sk-own" in str(one["headers"]) for one in asked(fake))
 

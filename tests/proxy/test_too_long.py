@@ -11,71 +11,48 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tests.proxy.clients import AnthropicAgent, ChatAgent, ResponsesAgent, between, proxied, status
+from tests.behaviour.test_proxy_requests import post, request_of
+from tests.proxy.clients import AnthropicAgent, between, proxied, status
 from tests.proxy.fake import Fake, served, streams
 
-PATHS = {AnthropicAgent: "/v1/messages", ChatAgent: "/v1/chat/completions", ResponsesAgent: "/v1/responses"}
-
-AGENTS = pytest.mark.parametrize("agent", PATHS)
-
-IN_STREAM = pytest.mark.parametrize("in_stream", [False, True])
+MESSAGES, COMPLETIONS, RESPONSES = PATHS = ("/v1/messages", "/v1/chat/completions", "/v1/responses")
 
 
-BODIES: dict[Any, bytes] = {}
+async def grown(path: str, address: str) -> bytes:
+    """The body of a request that asks for a stream, and was answered once."""
+    body = json.dumps({**request_of(path.removeprefix("/v1/"), 20), "stream": True}).encode()
+    assert (await post(address, path, body)).status_code == 200
+    return body
 
 
-async def grown(agent: Any, address: str) -> tuple[str, bytes, dict[str, str]]:
-    """A request of a session that went well, with its address and headers, to be sent again; it asks for a stream."""
-    if agent not in BODIES:
-        async with served(Fake()) as provider:
-            client = agent(provider)
-            await client.steps(10)
-            while client.history[-1].get("role") != "assistant" or "call" in str(client.history[-1]):
-                await client.step("go on")
-        said = {"role": "user", "content": "And now?"}
-        history = [*client.history, {"type": "message", **said} if agent is ResponsesAgent else said]
-        field = "input" if agent is ResponsesAgent else "messages"
-        BODIES[agent] = json.dumps({**client.options, field: history, "stream": True}).encode()
-    named = {AnthropicAgent: {"x-claude-code-session-id": "s-1"}, ResponsesAgent: {"thread-id": "t-1"}}.get(agent, {})
-    url, body, headers = f"{address}{PATHS[agent]}", BODIES[agent], {"authorization": "Bearer k", **named}
-    await streamed(url, body, headers)
-    return url, body, headers
-
-
-async def streamed(url: str, body: bytes, headers: dict[str, str]) -> tuple[int, bytes]:
-    async with httpx2.AsyncClient(trust_env=False, timeout=60) as client:
-        answer = await client.post(url, content=body, headers=headers)
-        return answer.status_code, answer.content
-
-
-@AGENTS
-@IN_STREAM
-async def test_it_is_sent_once_more_and_the_client_sees_the_second_stream_alone(agent, in_stream):
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("in_stream", [False, True])
+async def test_it_is_sent_once_more_and_the_client_sees_the_second_stream_alone(path, in_stream):
     async with between(Fake(refuses_in_stream=in_stream)) as (fake, address):
-        url, body, headers = await grown(agent, address)
+        body = await grown(path, address)
         fake.most_tokens, before = len(body) // 4 - 100, len(fake.seen)
-        code, content = await streamed(url, body, headers)
+        answer = await post(address, path, body)
         told = await status(address)
     assert fake.problems == []
-    assert (code, len(fake.seen)) == (200, before + 2)
-    assert b"answer" in content
-    assert b"failed" not in content
-    assert b"too long" not in content
+    assert (answer.status_code, len(fake.seen)) == (200, before + 2)
+    assert b"answer" in answer.content
+    assert b"failed" not in answer.content
+    assert b"too long" not in answer.content
     last = told["records"][-1]
     assert (last["replayed"], last["status"], len(told["sessions"])) == (True, 200, 1)
 
 
 @pytest.mark.parametrize(
-    ("agent", "in_stream"), [(AnthropicAgent, False), (ChatAgent, False), (ChatAgent, True), (ResponsesAgent, True)]
+    ("path", "in_stream"), [(MESSAGES, False), (COMPLETIONS, False), (COMPLETIONS, True), (RESPONSES, True)]
 )
-async def test_what_nothing_helps_against_is_passed_on(agent, in_stream):
+async def test_what_nothing_helps_against_is_passed_on(path, in_stream):
     async with between(Fake(refuses_in_stream=in_stream)) as (fake, address):
-        url, body, headers = await grown(agent, address)
+        body = await grown(path, address)
         fake.most_tokens, before = 5, len(fake.seen)
-        code, content = await streamed(url, body, headers)
-    assert code == (200 if in_stream else 400)
-    assert b"too long" in content or b"maximum context length" in content
-    assert content.count(b"error") >= 1
+        answer = await post(address, path, body)
+    assert answer.status_code == (200 if in_stream else 400)
+    assert b"too long" in answer.content or b"maximum context length" in answer.content
+    assert b"error" in answer.content
     assert len(fake.seen) <= before + 2
 
 
@@ -89,11 +66,10 @@ async def test_an_event_that_announces_a_stream_does_not_wait_for_the_next_one()
         await got.wait()
         yield b'event: response.completed\ndata: {"type":"response.completed"}\n\n'
 
-    body = json.dumps({"model": "m", "input": [{"role": "user", "content": "hi"}], "tools": [{}]}).encode()
     async with (
         between(Fake(behave=announced)) as (_, address),
         httpx2.AsyncClient(trust_env=False, timeout=60) as client,
-        client.stream("POST", f"{address}/v1/responses", content=body) as answer,
+        client.stream("POST", f"{address}{RESPONSES}", json=request_of("responses", 0)) as answer,
     ):
         pieces = answer.aiter_raw()
         assert b"response.created" in await anext(pieces)
@@ -108,9 +84,8 @@ async def test_words_about_length_behind_content_are_content():
         return Response(words, media_type="text/event-stream")
 
     async with between(Fake(behave=behave)) as (fake, address):
-        body = json.dumps({"model": "gpt-4.1", "messages": [{"role": "user", "content": "hi"}], "tools": [{}]}).encode()
-        assert await streamed(f"{address}/v1/chat/completions", body, {}) == (200, words)
-    assert len(fake.seen) == 1
+        answer = await post(address, COMPLETIONS, request_of("chat/completions", 0))
+    assert (answer.status_code, answer.content, len(fake.seen)) == (200, words, 1)
 
 
 async def test_an_error_that_only_sounds_like_it_costs_no_later_request():
@@ -118,18 +93,16 @@ async def test_an_error_that_only_sounds_like_it_costs_no_later_request():
     async with between() as (fake, address):
         client = AnthropicAgent(address)
         await client.steps(10)
-        fake.most_tokens, refused = 5, 0
+        fake.most_tokens = 5
         for _ in range(3):
             with pytest.raises(anthropic.BadRequestError):
                 await client.step("go on")
-            refused += 1
             client.history.pop()
         fake.most_tokens = 10**9
-        for step in range(6):
-            await client.step(f"and step {step}")
+        await client.steps(6)
         told = await status(address)
     assert told["failures"] == 0
-    assert len(fake.seen) <= 10 + 2 * refused + 6
+    assert len(fake.seen) <= 10 + 2 * 3 + 6
     assert {record["activation"] for record in told["records"][-5:]} == {None}
 
 
@@ -158,11 +131,11 @@ def refusing(most: int, status: int, words: Any) -> Any:
 @pytest.mark.parametrize(("status", "words"), WORDS)
 async def test_a_size_and_a_limit_in_any_words_and_any_413_get_a_shorter_request(status, words):
     async with between() as (fake, address):
-        url, body, headers = await grown(ChatAgent, address)
+        body = await grown(COMPLETIONS, address)
         fake.behave, before = refusing(len(body) - 500, status, words), len(fake.seen)
-        code, content = await streamed(url, body, headers)
-    assert (code, len(fake.seen), fake.problems) == (200, before + 2, [])
-    assert b"answer" in content
+        answer = await post(address, COMPLETIONS, body)
+    assert (answer.status_code, len(fake.seen), fake.problems) == (200, before + 2, [])
+    assert b"answer" in answer.content
 
 
 @pytest.mark.parametrize(("share", "asked"), [(1.2, 2), (4.0, 1)])
@@ -170,11 +143,10 @@ async def test_an_error_that_tells_nothing_gets_one_shorter_request_near_the_cei
     fake = Fake()
     async with served(fake) as upstream:
         async with proxied(upstream) as address:
-            url, body, headers = await grown(ChatAgent, address)
-            await streamed(url, body, headers)
+            body = await grown(COMPLETIONS, address)
             last = (await status(address))["records"][-1]
         async with proxied(upstream, budget=int(share * (last["view_tokens"] + last["fixed_tokens"]))) as address:
             fake.behave = refusing(0, 400, {"error": {"message": "no such luck, and max_tokens"}})
             before = len(fake.seen)
-            assert (await streamed(f"{address}{PATHS[ChatAgent]}", body, headers))[0] == 400
+            assert (await post(address, COMPLETIONS, body)).status_code == 400
     assert len(fake.seen) == before + asked
