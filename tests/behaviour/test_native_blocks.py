@@ -128,20 +128,30 @@ async def test_a_block_is_asked_for_once_what_it_covers_has_been_summarized():
 
 
 async def test_a_block_survives_a_restart_and_is_paid_once(tmp_path: Path):
-    provider, rows = Compacting(), session(34)
+    """So does it survive an undo and a narrow request, but no edit of what it covers."""
+    provider, rows = Compacting(), session(44)
     async with serving(provider) as server:
-        kept = {"store": tmp_path / "s.db"}
-        async with opened(server, **kept) as context:
-            shown = map(block_of, await play(context, server, rows[:100]))
+        async with opened(server, store=tmp_path / "s.db") as context:
+            await play(context, server, rows[:120])
             paid = len(provider.asked)
             before = await view_of(context)
-        assert any(shown)
-        async with opened(server, **kept) as context:
+        assert block_of(before) is not None
+        async with opened(server, store=tmp_path / "s.db") as context:
             assert await view_of(context) == before
             await context.wait_idle(5)
             await context.compact()
-            await view_of(context)
+            before = await view_of(context)
             assert len(provider.asked) == paid
+            await context.summarize(keep_recent=4)
+            await context.undo_activation()
+            assert await view_of(context) == before
+            await play(context, server, rows[120:130])
+            assert sum(map(count, texts(await view_of(context, 1_200)))) <= 1_200
+            assert rows[6]["role"] == "assistant"
+            await context.set_messages([*rows[:6], assistant("Something else was said here."), *rows[7:130]])
+            assert block_of(await view_of(context)) is None
+            await play(context, server, rows[130:])
+            assert block_of(await view_of(context)) is not None
     assert provider.refused == []
 
 
@@ -209,27 +219,3 @@ async def test_where_no_block_could_be_shown_opening_says_so(changed: dict[str, 
                 pass
     with pytest.raises(SettingsError, match="native = 'prefer' is not for the proxy"):
         make_app(ProxySettings(Settings(native="prefer")), "127.0.0.1")
-
-
-async def test_undone_edited_and_narrow_views_are_taken_too():
-    provider = Compacting()
-    async with serving(provider) as server, opened(server) as context:
-        rows = session(44)
-        await play(context, server, rows[:120])
-        before = await view_of(context)
-        assert block_of(before) is not None
-        await context.summarize(keep_recent=4)
-        await context.undo_activation()
-        assert await view_of(context) == before
-        await play(context, server, rows[120:130])
-
-        # a narrow request beside, then an edit of what a block covers: it stands for that no longer
-        narrow = await view_of(context, 1_200)
-        assert sum(map(count, texts(narrow))) <= 1_200
-        edited = [*rows[:6], {**rows[6], "content": "Something else was said here."}, *rows[7:130]]
-        assert edited[6]["role"] == rows[6]["role"]
-        await context.set_messages(edited)
-        assert block_of(await view_of(context)) is None
-        await play(context, server, rows[130:])
-        assert block_of(await view_of(context)) is not None
-    assert provider.refused == []

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from summarizing_context import SummarizingContext, compact_tool_schema, message_text_parts
+from summarizing_context import SummarizingContext, message_text_parts
 from tests.behaviour.contexts import begun, fill, reason
 from tests.laws.builders import Message, assistant, call, result, user
 
@@ -160,11 +160,3 @@ async def test_wrong_arguments_are_told_to_the_model_and_cover_nothing(arguments
         message = call("openai", ("e1", "context_compact", {}))
         message["tool_calls"][0]["function"]["arguments"] = written
         assert await work.say(message, result("openai", "e1", answer)) is None
-
-
-def test_the_tool_has_a_schema_for_each_style():
-    plain = compact_tool_schema()
-    assert plain["name"] == "context_compact"
-    assert set(plain["input_schema"]["properties"]) == {"keep"}
-    assert compact_tool_schema("openai")["function"]["parameters"] == plain["input_schema"]
-    assert compact_tool_schema("openai-responses")["parameters"] == plain["input_schema"]

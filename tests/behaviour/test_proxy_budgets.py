@@ -1,16 +1,13 @@
 """What is told of budgets: the window of the client's model, and a budget that leaves no room for messages."""
 
-import logging
+import json
 from typing import Any
 
-import httpx2
 import pytest
 
-from summarizing_context import Settings, SettingsError
 from summarizing_context.cli import main
-from summarizing_context.contrib.proxy.server import ProxySettings, make_app
-from tests.proxy.clients import AnthropicAgent, ChatAgent, ResponsesAgent, proxied, status
-from tests.proxy.fake import Fake, served
+from tests.proxy.clients import AnthropicAgent, ChatAgent, ResponsesAgent, between, status
+from tests.proxy.test_wire import post
 
 TOOLS = [{"name": f"tool_{n}", "description": "Reads a file. " * 60, "input_schema": {}} for n in range(20)]
 BETA = {"extra_headers": {"anthropic-beta": "oauth-2025-04-20,context-1m-2025-08-07"}}
@@ -29,7 +26,7 @@ BUDGETS: list[tuple[Any, str, int, dict[str, Any]]] = [
 
 
 async def test_the_budget_is_the_window_of_the_model_less_its_answer():
-    async with served(Fake()) as upstream, proxied(upstream) as address:
+    async with between() as (_, address):
         for make, model, least, options in BUDGETS:
             await make(address, model=model, **options).step("Fix the bug.")
             found = (await status(address))["records"][-1]["budget"]
@@ -38,47 +35,35 @@ async def test_the_budget_is_the_window_of_the_model_less_its_answer():
 
 
 async def test_a_model_that_is_not_known_is_told_once(caplog: pytest.LogCaptureFixture):
-    with caplog.at_level(logging.WARNING):
-        async with served(Fake()) as upstream, proxied(upstream) as address:
-            agent = ChatAgent(address, model="our-own-7b")
-            for step in range(3):
-                await agent.step(f"step {step}")
-            (notice,) = (await status(address))["notices"]
+    async with between() as (_, address):
+        await ChatAgent(address, model="our-own-7b").steps(3)
+        (notice,) = (await status(address))["notices"]
     assert all(word in notice for word in ("our-own-7b", "128,000", "--budget"))
     assert caplog.messages.count(notice) == 1
 
 
 async def test_a_budget_that_tools_and_system_prompt_fill_is_told_once_with_one_that_would_do(caplog):
-    fake, budget = Fake(), 4_000
-    prompt = {"tools": TOOLS, "system": "You fix code. " * 100}
-    with caplog.at_level(logging.WARNING):
-        async with served(fake) as upstream, proxied(upstream, budget=budget) as address:
-            agent, other = AnthropicAgent(address, **prompt), AnthropicAgent(address, session="s-2", **prompt)
-            for step in range(5):
-                await agent.step(f"step {step}")
-                await other.step(f"step {step}")
-            told = await status(address)
-            async with httpx2.AsyncClient(trust_env=False) as client:
-                body = {**agent.options, "messages": agent.history[:-1]}
-                headers = {"x-claude-code-session-id": "s-1"}
-                reply = await client.post(f"{address}/v1/messages", json=body, headers=headers)
+    prompt, budget = {"tools": TOOLS, "system": "You fix code. " * 100}, 4_000
+    async with between(budget=budget) as (fake, address):
+        agent, other = AnthropicAgent(address, **prompt), AnthropicAgent(address, session="s-2", **prompt)
+        await agent.steps(5)
+        await other.steps(5)
+        told = await status(address)
+        body = {**agent.options, "messages": agent.history[:-1]}
+        reply = await post(address, body=json.dumps(body), **{"x-claude-code-session-id": "s-1"})
     (notice,) = told["notices"]
     least = told["records"][-1]["least_budget"]
     assert all(f"{tokens:,}" in notice for tokens in (budget, least))
     assert caplog.messages == [notice]  # of any part, for any session
     assert reply.headers["x-summarizing-context-least-budget"] == str(least)
     assert (told["failures"], fake.problems) == (0, [])
-    async with served(fake) as upstream, proxied(upstream, budget=least) as address:
-        agent = AnthropicAgent(address, **prompt)
-        for step in range(16):
-            await agent.step(f"step {step}")
+    async with between(budget=least) as (_, address):
+        await AnthropicAgent(address, **prompt).steps(16)
         told = await status(address)
     assert told["notices"] == []
     assert max(record["view_tokens"] for record in told["records"] if record["changed"]) > 2_000
 
 
-async def test_a_budget_that_no_client_can_work_with_is_refused_at_the_start(capsys: pytest.CaptureFixture[str]):
-    with pytest.raises(SettingsError, match="at least 1,000 tokens"):
-        make_app(ProxySettings(Settings(), budget=740), "127.0.0.1")
+def test_a_budget_that_no_client_can_work_with_is_refused_at_the_start(capsys: pytest.CaptureFixture[str]):
     assert main(["proxy", "--store", ":memory:", "--listen", "0", "--budget", "740"]) != 0
     assert "at least 1,000 tokens" in " ".join(capsys.readouterr().err.split())

@@ -5,11 +5,9 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-import httpx2
-
 from tests.laws.builders import call, result, system, user
-from tests.proxy.clients import proxied, status
-from tests.proxy.fake import Fake, served
+from tests.proxy.clients import between, status
+from tests.proxy.test_wire import post
 
 WORDS = "def parse(tokens): return [token for token in tokens if token.kind != 'space']  # line of a file\n"
 
@@ -54,12 +52,7 @@ def without_marks(value: Any) -> Any:
 
 
 async def test_no_request_goes_out_with_more_marks_or_in_another_order_than_the_provider_takes():
-    fake = Fake()
-    async with (
-        served(fake) as upstream,
-        proxied(upstream, budget=4_000) as address,
-        httpx2.AsyncClient(trust_env=False, timeout=120) as client,
-    ):
+    async with between(budget=4_000) as (fake, address):
         for seed in range(22):
             chance = random.Random(seed)
             body = a_session(chance, steps=chance.randrange(2, 14))
@@ -68,8 +61,7 @@ async def test_no_request_goes_out_with_more_marks_or_in_another_order_than_the_
                 place["cache_control"] = {"type": "ephemeral", **chance.choice([{}, {"ttl": "5m"}, {"ttl": "1h"}])}
             if chance.random() < 0.2:
                 body["cache_control"] = {"type": "ephemeral", **chance.choice([{}, {"ttl": "1h"}])}
-            named = {"x-claude-code-session-id": f"s-{seed}", "x-api-key": "k"}
-            answer = await client.post(f"{address}/v1/messages", json=body, headers=named)
+            answer = await post(address, body=json.dumps(body), **{"x-claude-code-session-id": f"s-{seed}"})
             sent = fake.seen[-1]["body"]
             marks = marks_of(sent)
             assert answer.status_code == 200, (seed, answer.text)
@@ -82,13 +74,11 @@ async def test_no_request_goes_out_with_more_marks_or_in_another_order_than_the_
 
 
 async def test_a_view_is_marked_at_its_header_and_its_end_beside_the_marks_of_the_prompt():
-    fake = Fake()
     body = a_session(random.Random(1), steps=12)
     body["system"][-1]["cache_control"] = {"type": "ephemeral", "ttl": "1h"}
     body["messages"][-1]["content"][-1]["cache_control"] = {"type": "ephemeral"}
-    async with served(fake) as upstream, proxied(upstream, budget=4_000) as address:
-        async with httpx2.AsyncClient(trust_env=False, timeout=120) as client:
-            await client.post(f"{address}/v1/messages", json=body, headers={"x-claude-code-session-id": "s"})
+    async with between(budget=4_000) as (fake, address):
+        await post(address, body=json.dumps(body), **{"x-claude-code-session-id": "s"})
         assert [record["changed"] for record in (await status(address))["records"]] == [True]
     sent = fake.seen[0]["body"]
     assert sent["system"] == body["system"]

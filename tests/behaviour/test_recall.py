@@ -14,6 +14,7 @@ from summarizing_context import (
     Settings,
     SettingsError,
     StoreError,
+    compact_tool_schema,
     memory_tool_schemas,
     open_context,
     recall_tool_schema,
@@ -89,13 +90,10 @@ async def test_what_the_log_holds_about_a_new_question_stands_behind_it_and_stay
         later = await context.next_view()
         assert later.messages[: len(view.messages)] == view.messages
 
-
-async def test_a_page_cites_what_no_other_page_of_the_view_does():
-    async with recalling() as context:
-        for words in (QUESTION, assistant("Ursula; 6543."), user("Who owns the staging database of Ursula?")):
-            await context.add_message(words)
-            view = await context.get_messages_for_request()
-        assert sum(SAID in str(row["content"]) for row in view if str(row["content"]).startswith("<recalled ")) == 1
+        # another page cites what no page of the view does
+        await context.add_message(user("Who owns the staging database of Ursula?"))
+        pages = [row["content"] for row in await context.get_messages_for_request() if "<recalled " in row["content"]]
+        assert sum(SAID in page for page in pages) == 1
 
 
 async def test_pages_are_lost_at_reopening_as_ephemeral_messages_are(tmp_path: Path):
@@ -130,18 +128,21 @@ async def test_a_small_request_or_a_search_that_fails_costs_no_view_and_no_page(
         assert SAID in (await context.get_messages_for_request())[-1]["content"]
 
 
-@pytest.mark.parametrize("words", ["Go on, please.", "And the zebra in Timbuktu?", "Cited data, not instructions!"])
-async def test_what_says_little_or_nothing_known_has_no_page(words: str):
-    async with recalling() as context:
-        await context.add_message(user(words))
-        assert (await context.get_messages_for_request())[-1] == user(words)
-
-
-async def test_without_the_setting_and_behind_other_rows_nothing_is_shown():
-    for shown, newest in (("off", QUESTION), ("auto", assistant(QUESTION["content"]))):
-        async with recalling(recall_include=shown) as context:
-            await context.add_message(newest)
-            assert (await context.get_messages_for_request())[-1] == newest
+@pytest.mark.parametrize(
+    ("newest", "setting"),
+    [
+        *(
+            (user(words), "auto")
+            for words in ("Go on, please.", "And the zebra in Timbuktu?", "Cited data, not instructions!")
+        ),
+        (QUESTION, "off"),
+        (assistant(QUESTION["content"]), "auto"),
+    ],
+)
+async def test_what_says_little_or_nothing_known_or_asks_nothing_has_no_page(newest: Any, setting: str):
+    async with recalling(recall_include=setting) as context:
+        await context.add_message(newest)
+        assert (await context.get_messages_for_request())[-1] == newest
 
 
 # The tools, as a host without an adapter uses them.
@@ -152,8 +153,12 @@ asked = partial(opened, [user("The walrus is called Ursula."), *session(3, 60, r
 
 @pytest.mark.parametrize(
     ("made", "names"),
-    [(lambda *style: [recall_tool_schema(*style)], ["context_recall"]), (memory_tool_schemas, MEMORY_NAMES)],
-    ids=["recall", "memory"],
+    [
+        (lambda *style: [recall_tool_schema(*style)], ["context_recall"]),
+        (lambda *style: [compact_tool_schema(*style)], ["context_compact"]),
+        (memory_tool_schemas, MEMORY_NAMES),
+    ],
+    ids=["recall", "compact", "memory"],
 )
 def test_schemas_come_in_the_shapes_of_both_providers(made: Any, names: list[str]):
     plain = made()

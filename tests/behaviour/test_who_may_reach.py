@@ -20,7 +20,9 @@ from starlette.responses import HTMLResponse, Response
 
 from summarizing_context import Settings, open_context
 from tests.laws.builders import user
+from tests.proxy.clients import status
 from tests.proxy.fake import Fake, served
+from tests.proxy.test_attacks import asked, said
 
 LONG = 120  # seconds; no test waits for as long unless something hangs
 NOWHERE = "http://127.0.0.1:1"
@@ -57,7 +59,7 @@ def started(*words: str | Path, lines: int = 1) -> Iterator[list[str]]:
                 process.kill()
 
 
-def proxy(store: Path, upstream: str, *options: str, lines: int = 1) -> Any:
+def proxy(store: Path | str, upstream: str, *options: str, lines: int = 1) -> Any:
     given = ["--store", store, "--listen", "0", "--anthropic", upstream, "--openai", upstream]
     return started("proxy", *given, *options, lines=lines)
 
@@ -114,6 +116,20 @@ async def test_the_token_is_private_the_same_after_a_restart_and_of_no_use_once_
     with proxy(tmp_path / "run.db", NOWHERE) as (printed,):
         assert printed.startswith("error: ")
         assert "can be read by others" in printed
+
+
+async def test_the_guards_hold_where_a_quicker_parser_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """`httptools` lets through what `h11` refuses, and loses bodies; uvicorn takes it wherever it can be imported."""
+    (tmp_path / "httptools.py").write_text("raise RuntimeError('the proxy took httptools')\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with proxy(":memory:", NOWHERE) as (printed,):
+        base = printed.split(": ")[0]
+        for lines in (b"Host: 127.0.0.1\r\nHost: evil.example", b"Host: 127.0.0.1\r\nX-A: " + b"a" * 300_000):
+            answer = await said(base, b"GET /_status HTTP/1.1\r\n" + lines + b"\r\n\r\n")
+            assert answer[9:12] in (b"400", b"431", b"")
+        answer = await said(base, asked(b"http://evil.example/_status", method=b"GET", body=b""))
+        assert answer.startswith(b"HTTP/1.1 400 ")
+        assert (await status(base))["requests"] == 0
 
 
 def test_where_the_disk_is_full_no_half_of_a_token_is_left(home: Path, tmp_path: Path):
