@@ -61,6 +61,19 @@ async def test_what_the_view_does_not_show_goes_before_what_it_shows():
         assert ("Ursula" in page.text, "Otto" in page.text) == (True, False)
 
 
+async def test_a_search_that_cannot_be_is_refused():
+    limits = [({"limit": bad}, "limit") for bad in (0, True, "ten", 10**5_000)]
+    async with begun(of=Settings) as context:
+        for wrong, says in (
+            ({"query": 5}, "query"),
+            ({"scope": "world"}, "scope"),
+            ({"scope": "project"}, "project"),
+            *limits,
+        ):
+            with pytest.raises(SettingsError, match=says):
+                await context.search(**{"query": "tulip", **wrong})
+
+
 # Shown unasked, behind what a person asks.
 
 SAID = "The staging database listens on port 6543 and is owned by Ursula."

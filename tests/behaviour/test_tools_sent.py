@@ -41,7 +41,7 @@ async def test_messages_tools_and_prompt_stay_within_the_budget_together(form: s
     sent, prompt = tools(25, form), [{"type": "text", "text": "Be kind. " * 40}, {"type": "text", "text": "Be brief."}]
     beside = sum(count(text) for text in strings(sent) + strings(prompt))
     assert beside > 1_000
-    async with begun(max_tokens=4_000) as context:
+    async with begun(max_tokens=4_000, events=(heard := Heard())) as context:
         for turn in range(40):
             await contexts.fill(context, talk(turn, 1))
             messages = await context.get_messages_for_request(system=prompt, tools=sent)
@@ -51,14 +51,8 @@ async def test_messages_tools_and_prompt_stay_within_the_budget_together(form: s
             assert view.fixed_tokens >= beside
             assert view.tokens + view.fixed_tokens <= 4_000
         assert context.statistics().activations > 0
-
-
-async def test_what_a_provider_reports_is_held_against_all_that_was_sent():
-    heard = Heard()
-    async with begun(talk(0, 5), max_tokens=4_000, events=heard) as context:
-        await context.get_messages_for_request(tools=tools(20))
-        counted = context.last_view.tokens + context.last_view.fixed_tokens
-        await context.observe_usage(counted)
+        # what a provider reports is held against all that was sent
+        await context.observe_usage(counted := view.tokens + view.fixed_tokens)
     assert [(each["ratio"], each["counted"]) for each in heard.of("usage_calibrated")] == [(1.0, counted)]
 
 
@@ -103,18 +97,25 @@ async def test_it_leads_in_the_place_of_the_logs_own_and_stays_out_of_the_log():
         assert await context.get_messages_for_request() == log
 
 
-async def test_the_same_prompt_changes_nothing_and_another_is_one_activation():
-    async with begun(talk(0, 3)) as context:
+async def test_the_same_prompt_changes_nothing_and_another_is_one_activation_also_after_a_restart(tmp_path: Path):
+    given = {"store": tmp_path / "run.db", "count_tokens": None}
+    async with begun(talk(0, 30), **given) as context:
         first = await context.get_messages_for_request(system="One.")
-        await contexts.fill(context, talk(3, 1))
+        assert reasons(context) == {"high_water": 1}
+        await contexts.fill(context, talk(30, 1))
         second = await context.get_messages_for_request(system="One.")
         assert second[: len(first)] == first
-        assert reasons(context) == {}
+        assert reasons(context) == {"high_water": 1}
         third = await context.get_messages_for_request(system="Two.")
         assert third == [system("Two."), *second[1:]]
-        assert reasons(context) == {"system_changed": 1}
+        assert reasons(context) == {"high_water": 1, "system_changed": 1}
         assert contexts.reason(context) == "system_changed"
         assert context.last_view.stable_prefix_messages == 0
+    async with begun(**given) as context:
+        assert await context.get_messages_for_request(system="Two.") == third
+        assert reasons(context) == {}
+        await context.get_messages_for_request(system="Three.")
+        assert reasons(context) == {"system_changed": 1}
 
 
 async def test_a_prompt_that_is_new_each_time_neither_blocks_nor_hurries_covering():
@@ -127,15 +128,3 @@ async def test_a_prompt_that_is_new_each_time_neither_blocks_nor_hurries_coverin
         assert reasons(restless) == {"system_changed": 59}
         assert all(context.explain()[-1].stop >= 80 for context in (steady, restless))  # of 120 messages
         assert 2 <= steady.statistics().activations < 20
-
-
-async def test_after_a_restart_only_another_prompt_is_told(tmp_path: Path):
-    given = {"store": tmp_path / "run.db", "count_tokens": None}
-    async with begun(talk(0, 30), **given) as context:
-        before = await context.get_messages_for_request(system="One.")
-        assert reasons(context) == {"high_water": 1}
-    async with begun(**given) as context:
-        assert await context.get_messages_for_request(system="One.") == before
-        assert reasons(context) == {}
-        await context.get_messages_for_request(system="Two.")
-        assert reasons(context) == {"system_changed": 1}
