@@ -154,12 +154,7 @@ def test_a_named_format_is_taken_and_an_unknown_one_refused(tmp_path):
         ("a.json", b'[{"role": "user",\n "content": ]', ":2: not JSON: Expecting value at column 13; the file must be"),
         ("a.json", b"{}", ":1: no known format of a transcript"),
         ("a.json", b"3", ":1: no known format of a transcript"),
-        # more of its lines are broken than not
-        (
-            "a.jsonl",
-            b'{"role": "user"}\nab\n\ncd\n',
-            ":2: not JSON: Expecting value at column 1; each line must be one",
-        ),
+        ("a.jsonl", b'{"role": "user"}\nab\n\ncd\n', ":2: not JSON: Expecting value at column 1; each line must"),
         ("a.jsonl", b"\0" * 512, ":1: not JSON: "),
         ("a.jsonl", b'{\n"role": "user",\n"content": "hi"\n}\n', ":1: not JSON: "),
         ("a.jsonl", b'{"role": "us\n', ":1: not JSON: Unterminated string starting at column 10"),
