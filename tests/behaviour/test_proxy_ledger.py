@@ -1,4 +1,4 @@
-"""The proxy's ledger: what replies of each protocol tell of the cache, what is estimated, and when a cache is cold."""
+"""What the proxy tells: its ledger by what replies tell of the cache, when a cache is cold, windows and budgets."""
 
 import json
 from collections.abc import AsyncIterator
@@ -12,9 +12,11 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from summarizing_context.cli import main
 from tests.proxy import fake as fakes
 from tests.proxy.clients import AnthropicAgent, ChatAgent, ResponsesAgent, between, status
 from tests.proxy.fake import Fake, streamed
+from tests.proxy.test_wire import post
 
 STEPS = 22
 LONG = {"type": "ephemeral", "ttl": "1h"}
@@ -64,20 +66,6 @@ async def test_the_ledger_has_what_replies_of_each_protocol_tell(make, model, re
     assert plain_tokens > 1.3 * (reads + writes)
 
 
-async def test_without_usage_in_replies_the_ledger_is_an_estimate_and_says_so():
-    async def behave(request: Request, raw: bytes) -> Response | None:
-        whole, _ = fakes.answer_chat(json.loads(raw), len(raw), 0)
-        return JSONResponse({name: value for name, value in whole.items() if name != "usage"})
-
-    async with between(Fake(behave=behave), budget=16_000) as (_, address):
-        await ChatAgent(address, model="gpt-6.1-sol", tools=[]).steps(8)
-        (session,) = (await status(address))["sessions"]
-    found = session["cache"]
-    assert (found["requests"], found["reported"]) == (7, 0)  # a single message is no session
-    assert found["read_tokens"] > found["written_tokens"] > 0
-    assert 0 < found["compared_cost"] <= found["plain_cost"]
-
-
 @pytest.mark.parametrize(
     ("make", "options", "lives"),
     [
@@ -110,7 +98,7 @@ async def test_a_cache_is_cold_when_its_provider_gives_it_up_as_the_request_aske
         (ChatAgent, {"data": "none"}, 128_000),
     ],
 )
-async def test_the_provider_is_asked_once_for_the_window_of_an_unknown_model(make: Any, told: Any, window: int):
+async def test_the_provider_is_asked_once_for_the_window_of_an_unknown_model(make, told, window, caplog):
     asked, arrived = [], anyio.Event()
 
     async def behave(request: Request, raw: bytes) -> Response | None:
@@ -127,7 +115,9 @@ async def test_the_provider_is_asked_once_for_the_window_of_an_unknown_model(mak
     assert path.removeprefix("/v1") in ("/models", "/models/our-own-7b")
     assert "sk-secret" in key
     assert 96_000 < first["records"][0]["budget"] < 128_000, "the usual window, meanwhile"
-    assert len((later or [first])[-1]["notices"]) == (window == 128_000)
+    notices = (later or [first])[-1]["notices"]
+    assert [caplog.messages.count(notice) for notice in notices] == [1] * (window == 128_000)
+    assert all(word in notice for notice in notices for word in ("our-own-7b", "128,000", "--budget"))
 
 
 async def test_a_provider_that_failed_to_tell_a_window_is_asked_again_after_minutes(monkeypatch: pytest.MonkeyPatch):
@@ -173,3 +163,57 @@ async def test_the_inspector_shows_the_ledger_of_a_session_that_the_proxy_holds(
             told = (await client.get(f"{place}/api/session?id={session['session']}")).json()
     assert told["cache"] == session["cache"]
     assert told["cache"]["requests"] == 1
+
+
+# What is told of budgets: the window of the client's model, and a budget that leaves no room for messages.
+
+TOOLS = [{"name": f"tool_{n}", "description": "Reads a file. " * 60, "input_schema": {}} for n in range(20)]
+BETA = {"extra_headers": {"anthropic-beta": "oauth-2025-04-20,context-1m-2025-08-07"}}
+BUDGETS: list[tuple[Any, str, int, dict[str, Any]]] = [
+    *((AnthropicAgent, model, 990_000, {}) for model in ("claude-opus-4-6", "claude-opus-5-5-20261020")),
+    *((AnthropicAgent, model, 990_000, {}) for model in ("claude-haiku-5-5", "us.anthropic.claude-opus-4-6-v1:0")),
+    *((AnthropicAgent, model, 990_000, {}) for model in ("anthropic/claude-fable-5.1", "claude-sonnet-4-5[1m]")),
+    (AnthropicAgent, "claude-haiku-4-5-20251001", 190_000, {}),
+    (AnthropicAgent, "claude-haiku-4-5-20251001", 990_000, BETA),
+    (ChatAgent, "gpt-6.1-sol", 910_000, {}),
+    (ChatAgent, "gpt-5.4-mini", 260_000, {}),
+    (ChatAgent, "gpt-6.2-sol", 910_000, {}),
+    (ResponsesAgent, "gpt-6.2-sol", 490_000, {}),  # Codex gives a model a window of its own
+    (ResponsesAgent, "gpt-6.1-sol", 260_000, {}),
+]
+
+
+async def test_the_budget_is_the_window_of_the_model_less_its_answer():
+    async with between() as (_, address):
+        for make, model, least, options in BUDGETS:
+            await make(address, model=model, **options).step("Fix the bug.")
+            found = (await status(address))["records"][-1]["budget"]
+            assert least <= found < least + 15_000, model
+        assert (await status(address))["notices"] == []
+
+
+async def test_a_budget_that_tools_and_system_prompt_fill_is_told_once_with_one_that_would_do(caplog):
+    prompt, budget = {"tools": TOOLS, "system": "You fix code. " * 100}, 4_000
+    async with between(budget=budget) as (fake, address):
+        agent, other = AnthropicAgent(address, **prompt), AnthropicAgent(address, session="s-2", **prompt)
+        await agent.steps(5)
+        await other.steps(5)
+        told = await status(address)
+        body = {**agent.options, "messages": agent.history[:-1]}
+        reply = await post(address, body=json.dumps(body), **{"x-claude-code-session-id": "s-1"})
+    (notice,) = told["notices"]
+    least = told["records"][-1]["least_budget"]
+    assert all(f"{tokens:,}" in notice for tokens in (budget, least))
+    assert caplog.messages == [notice]  # of any part, for any session
+    assert reply.headers["x-summarizing-context-least-budget"] == str(least)
+    assert (told["failures"], fake.problems) == (0, [])
+    async with between(budget=least) as (_, address):
+        await AnthropicAgent(address, **prompt).steps(16)
+        told = await status(address)
+    assert told["notices"] == []
+    assert max(record["view_tokens"] for record in told["records"] if record["changed"]) > 2_000
+
+
+def test_a_budget_that_no_client_can_work_with_is_refused_at_the_start(capsys: pytest.CaptureFixture[str]):
+    assert main(["proxy", "--store", ":memory:", "--listen", "0", "--budget", "740"]) != 0
+    assert "at least 1,000 tokens" in " ".join(capsys.readouterr().err.split())
