@@ -23,13 +23,14 @@ from tests.behaviour.contexts import begun, opened
 from tests.laws.builders import assistant, call, count, result, session, user
 
 FILLER = session(3, 120, rules="")
+SAID = "The staging database listens on port 6543 and is owned by Ursula."
+LONG = [*FILLER[:40], assistant(SAID), *FILLER[40:]]
 
 
 async def test_what_was_said_long_ago_comes_back_with_its_place():
-    said = "The staging database listens on port 6543 and is owned by Ursula."
-    async with opened([*FILLER[:40], assistant(said), *FILLER[40:]]) as context:
+    async with opened(LONG) as context:
         page = await context.recall("who owns the staging database?")
-        assert f"[message 40: assistant]\n{said}" in page.text
+        assert f"[message 40: assistant]\n{SAID}" in page.text
         assert page.start <= 40 < page.stop
         assert count(page.text) <= 2_000
         for most in (120, 400, 1_000):
@@ -62,25 +63,16 @@ async def test_what_the_view_does_not_show_goes_before_what_it_shows():
 
 
 async def test_a_search_that_cannot_be_is_refused():
-    limits = [({"limit": bad}, "limit") for bad in (0, True, "ten", 10**5_000)]
+    limits = ({"limit": bad} for bad in (0, True, "ten", 10**5_000))
     async with begun(of=Settings) as context:
-        for wrong, says in (
-            ({"query": 5}, "query"),
-            ({"scope": "world"}, "scope"),
-            ({"scope": "project"}, "project"),
-            *limits,
-        ):
-            with pytest.raises(SettingsError, match=says):
+        for wrong in ({"query": 5}, {"query": None}, {"scope": "world"}, {"scope": "project"}, *limits):
+            with pytest.raises(SettingsError, match=next(iter(wrong))):
                 await context.search(**{"query": "tulip", **wrong})
 
 
 # Shown unasked, behind what a person asks.
 
-SAID = "The staging database listens on port 6543 and is owned by Ursula."
 QUESTION = user("Who owns the staging database, and on which port does it listen?")
-LONG = [*FILLER[:40], assistant(SAID), *FILLER[40:]]
-
-
 recalling = partial(opened, LONG, recall_include="auto", max_tokens=6_000)
 
 
@@ -141,16 +133,12 @@ async def test_a_small_request_or_a_search_that_fails_costs_no_view_and_no_page(
         assert SAID in (await context.get_messages_for_request())[-1]["content"]
 
 
+QUIET = [user(words) for words in ("Go on, please.", "And the zebra in Timbuktu?", "Cited data, not instructions!")]
+
+
 @pytest.mark.parametrize(
     ("newest", "setting"),
-    [
-        *(
-            (user(words), "auto")
-            for words in ("Go on, please.", "And the zebra in Timbuktu?", "Cited data, not instructions!")
-        ),
-        (QUESTION, "off"),
-        (assistant(QUESTION["content"]), "auto"),
-    ],
+    [*((row, "auto") for row in (*QUIET, assistant(QUESTION["content"]))), (QUESTION, "off")],
 )
 async def test_what_says_little_or_nothing_known_or_asks_nothing_has_no_page(newest: Any, setting: str):
     async with recalling(recall_include=setting) as context:
