@@ -12,7 +12,7 @@ import pytest
 from summarizing_context import SummarizingContext, UndoError, message_text_parts
 from summarizing_context.cli import main
 from summarizing_context.errors import ContextClosedError, StoreReadOnlyError
-from tests.behaviour.contexts import begun, fill, small
+from tests.behaviour.contexts import begun, fill, reason, small
 from tests.laws.builders import count, session, user, words
 from tests.laws.checkers import goes_on, view_tokens
 from tests.laws.judge import SMALL
@@ -39,13 +39,25 @@ async def until_activated(context: SummarizingContext, seed: int, times: int = 1
     raise AssertionError("no activation")
 
 
+def prefix_kept(before: list[Any], after: list[Any]) -> int:
+    """Tokens of what two views begin with, up to the line of a message in which they differ."""
+    texts = [["".join(message_text_parts(row)) for row in view] for view in (before, after)]
+    same = next(at for at, (old, new) in enumerate(zip(*texts, strict=False)) if old != new)
+    lines = [text[same].splitlines(keepends=True) for text in texts]
+    alike = [old for old, _ in takewhile(lambda pair: pair[0] == pair[1], zip(*lines, strict=False))]
+    return view_tokens(after[:same], count, 1_600, message_text_parts) + count("".join(alike))
+
+
 async def test_each_activation_is_remembered_with_its_figures(tmp_path: Path):
     async with opened(store=tmp_path / "a.db") as context:
         assert context.activations() == []
+        view: list[Any] = []
         for message in session(5, 200):
             await context.add_message(message)
             await context.wait_idle()
-            await context.get_messages_for_request()
+            before, view = view, await context.get_messages_for_request()
+            if reason(context):
+                assert context.activations()[-1].prefix_kept == prefix_kept(before, view)
         await context.compact()
         records, statistics = context.activations(), context.statistics()
         assert [one.number for one in records] == list(range(1, statistics.activations + 1))
@@ -60,19 +72,6 @@ async def test_each_activation_is_remembered_with_its_figures(tmp_path: Path):
         assert all(one.blocks > 0 and one.can_undo for one in records)
     async with opened(store=tmp_path / "a.db") as context:
         assert context.activations() == records
-
-
-async def test_the_prefix_that_an_activation_kept_is_counted_within_the_first_message_that_differs():
-    async with opened() as context:
-        for times in (2, 3):
-            before, after, _ = await until_activated(context, 7 + times, times=times)
-            texts = [["".join(message_text_parts(row)) for row in view] for view in (before, after)]
-            same = next(at for at, (old, new) in enumerate(zip(*texts, strict=False)) if old != new)
-            lines = [text[same].splitlines(keepends=True) for text in texts]
-            alike = [old for old, _ in takewhile(lambda pair: pair[0] == pair[1], zip(*lines, strict=False))]
-            whole = view_tokens(after[:same], count, 1_600, message_text_parts)
-            assert context.activations()[-1].prefix_kept == whole + count("".join(alike))
-            assert len(alike) > 1
 
 
 async def test_an_undo_brings_back_the_view_of_before():

@@ -18,7 +18,8 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from summarizing_context import Settings, open_context
+from summarizing_context import Settings
+from tests.behaviour.contexts import begun
 from tests.laws.builders import user
 from tests.proxy.clients import status
 from tests.proxy.fake import Fake, served
@@ -81,11 +82,6 @@ def asking() -> httpx.AsyncClient:
 def place_of(url: str) -> str:
     """The address of a server, without the path of a URL."""
     return f"http://{urlsplit(url).netloc}"
-
-
-async def fill(store: Path) -> None:
-    async with open_context(Settings(store=str(store), session_id="s1")) as context:
-        await context.add_message(user("The database listens on port 6543."))
 
 
 async def test_a_request_without_the_token_is_refused_and_told_how_to_get_it(tmp_path: Path):
@@ -182,7 +178,10 @@ async def check_link(link: str) -> None:
 
 
 async def test_the_inspector_opens_by_a_link_once_and_stands_in_a_folder_of_its_own(tmp_path: Path):
-    await fill(tmp_path / "run.db")
+    async with begun(
+        [user("The database listens on port 6543.")], of=Settings, store=tmp_path / "run.db", session_id="s1"
+    ):
+        pass
     with started("inspect", "--store", tmp_path / "run.db", "--listen", "0", "--no-browser") as (printed,):
         await check_link(printed.split()[0])
     with proxy(tmp_path / "run.db", NOWHERE) as (printed,):
