@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,26 +16,24 @@ from starlette.responses import JSONResponse, Response
 from summarizing_context.cli import main
 from tests.proxy import fake as fakes
 from tests.proxy.clients import AnthropicAgent, ChatAgent, ResponsesAgent, between, status
-from tests.proxy.fake import Fake, streamed
+from tests.proxy.fake import Fake
 from tests.proxy.test_wire import post
 
 STEPS = 22
 LONG = {"type": "ephemeral", "ttl": "1h"}
 
 
-def with_cache(path: str, raw: bytes) -> Response:
-    """A reply that says of the request: half of it was read from the cache, the rest was written, here for an hour."""
-    body, tokens = json.loads(raw), len(raw) // 4
-    _, answer, _ = next(kind for end, kind in fakes.KINDS.items() if path.endswith(end))
-    whole, events = answer(body, len(body.get("messages") or body["input"]), tokens)
-    read, wrote = tokens // 2, tokens - tokens // 2
+def with_cache(answer: Any, body: Any, number: int, tokens: int) -> Any:
+    """A reply that says of the request: seven eighths were read from the cache, the rest was written for an hour."""
+    whole, events = answer(body, number, tokens)
+    read, wrote = tokens * 7 // 8, tokens - tokens * 7 // 8
     if "max_tokens" in body:
         whole["usage"] |= {"input_tokens": 0, "cache_read_input_tokens": read, "cache_creation_input_tokens": wrote}
         whole["usage"]["cache_creation"] = {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": wrote}
     else:
         details = "prompt_tokens_details" if "messages" in body else "input_tokens_details"
         whole["usage"][details] = {"cached_tokens": read, "cache_write_tokens": wrote}
-    return streamed(events) if body.get("stream") else JSONResponse(whole)
+    return whole, events
 
 
 @pytest.mark.parametrize(
@@ -45,17 +44,17 @@ def with_cache(path: str, raw: bytes) -> Response:
         (ResponsesAgent, "gpt-6.2-sol", 0.1, 2.5),
     ],
 )
-async def test_the_ledger_has_what_replies_of_each_protocol_tell(make, model, read, write):
-    async def behave(request: Request, raw: bytes) -> Response | None:
-        return None if "/models" in request.url.path else with_cache(request.url.path, raw)
-
-    async with between(Fake(behave=behave), budget=7_000) as (fake, address):
+async def test_the_ledger_has_what_replies_of_each_protocol_tell(make, model, read, write, monkeypatch):
+    for path, (dialect, answer, too_long) in fakes.KINDS.items():
+        monkeypatch.setitem(fakes.KINDS, path, (dialect, partial(with_cache, answer), too_long))
+    async with between(budget=7_000) as (fake, address):
         await make(address, model=model).steps(STEPS)
         (session,) = (await status(address))["sessions"]
     found = session["cache"]
     sizes = [len(each["raw"]) // 4 for each in fake.seen if "/models" not in each["path"]]
-    reads = sum(size // 2 for size in sizes)
+    reads = sum(size * 7 // 8 for size in sizes)
     writes = sum(sizes) - reads
+    assert fake.problems == []
     assert session["activations"] > 0
     assert (found["requests"], found["reported"], found["plain_requests"]) == (STEPS, STEPS, STEPS)
     assert (found["read_tokens"], found["written_tokens"], found["input_tokens"]) == (reads, writes, 0)
@@ -64,6 +63,7 @@ async def test_the_ledger_has_what_replies_of_each_protocol_tell(make, model, re
     assert found["cost"] == pytest.approx(session["cost"])
     plain_tokens = found["plain_read_tokens"] + found["plain_written_tokens"] + found["plain_input_tokens"]
     assert plain_tokens > 1.3 * (reads + writes)
+    assert found["plain_cost"] > 0.8 * found["cost"]
 
 
 @pytest.mark.parametrize(

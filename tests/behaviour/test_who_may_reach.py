@@ -2,7 +2,6 @@
 
 import json
 import resource
-import signal
 import subprocess
 import sys
 import threading
@@ -47,17 +46,14 @@ def started(*words: str | Path, lines: int = 1) -> Iterator[list[str]]:
     """A command that serves, by the first lines that it prints."""
     printing: Any = {"stderr": subprocess.PIPE, "stdout": subprocess.DEVNULL, "text": True}
     with subprocess.Popen([*PROGRAM, *map(str, words)], **printing) as process:
-        late = threading.Timer(LONG, process.kill)  # a line that never comes ends the test
+        late = threading.Timer(LONG, process.kill)  # what never comes ends the test
         late.start()
         try:
             yield [process.stderr.readline().strip() for _ in range(lines)]
         finally:
+            process.terminate()
+            process.wait()
             late.cancel()
-            process.send_signal(signal.SIGTERM)
-            try:
-                process.wait(LONG)
-            except subprocess.TimeoutExpired:
-                process.kill()
 
 
 def proxy(store: Path | str, upstream: str, *options: str, lines: int = 1) -> Any:
