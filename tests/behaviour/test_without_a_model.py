@@ -9,10 +9,7 @@ import pytest
 from summarizing_context import Settings, SummarizingContext, SummaryJob, open_context
 from summarizing_context.testing import ScriptedSummarizer, default_summary
 from tests.behaviour.contexts import begun, fill, said
-from tests.laws.builders import assistant, call, count, result, user
-
-TOPICS = ["harbours", "lamps", "rivers", "gardens", "bridges", "markets", "trains", "letters", "windows", "orchards"]
-VERBS = ["shows", "explains", "lists", "compares", "describes", "mentions", "follows", "supports", "improves", "covers"]
+from tests.laws.builders import assistant, call, count, result, user, words
 
 RULES = [
     "From now on, never deploy on Fridays.",
@@ -29,18 +26,13 @@ RULES = [
 ]
 
 
-def sentences(dice: random.Random, number: int) -> str:
-    said = (f"The {dice.choice(TOPICS)} {dice.choice(VERBS)} {dice.choice(TOPICS)} {at}." for at in range(number))
-    return " ".join(said)
-
-
 async def view_of(context: SummarizingContext) -> str:
     await context.wait_idle()
     await context.compact()
     return str(await context.get_messages_for_request())
 
 
-def words(text: str) -> str:
+def letters(text: str) -> str:
     return " ".join(re.findall(r"\w+", text))
 
 
@@ -49,10 +41,9 @@ async def test_rules_of_a_chat_stand_in_the_last_view_in_eight_languages():
     async with open_context(Settings(max_tokens=16_000)) as context:
         for turn in range(110):
             rule = f" {RULES[turn // 9]}" if turn % 9 == 4 and turn // 9 < len(RULES) else ""
-            asked = f"What do you know about {dice.choice(TOPICS)} of {turn}?{rule}"
-            await fill(context, [user(asked), assistant(sentences(dice, 60))])
-        shown = words(await view_of(context))
-        assert [rule for rule in RULES if words(rule) not in shown] == []
+            await fill(context, [user(f"What do you know about part {turn}?{rule}"), assistant(words(dice, 400))])
+        shown = letters(await view_of(context))
+        assert [rule for rule in RULES if letters(rule) not in shown] == []
 
 
 @pytest.mark.parametrize(
@@ -60,22 +51,19 @@ async def test_rules_of_a_chat_stand_in_the_last_view_in_eight_languages():
 )
 async def test_rules_of_a_guide_that_a_tool_has_read_stay(tool: str, arguments: dict[str, str]):
     dice, rule = random.Random(7), "Releases must be signed with the key in vault/release.asc."
-    guide = f"# Guide\n\n{sentences(dice, 40)}\n\n- {rule}\n\n{sentences(dice, 40)}"
+    guide = f"# Guide\n\n{words(dice, 250)}\n\n- {rule}\n\n{words(dice, 250)}"
     called = call("openai", ("c1", tool, arguments))
     log = [user("Read the guide."), called, result("openai", "c1", guide)]
     async with begun(log, max_tokens=16_000, of=Settings) as context:
         for _ in range(120):
-            await fill(context, [assistant(sentences(dice, 60)), user("Go on.")])
+            await fill(context, [assistant(words(dice, 400)), user("Go on.")])
         assert f"guide.md: {rule}" in await view_of(context)
-
-
-SIX = ["boats", "carry", "bread", "along", "quiet", "rivers", "while", "early", "lamps", "shine", "over", "bridges"]
 
 
 def at_length(job: SummaryJob) -> str:
     """A summary of about the length that it may have."""
     dice = random.Random(job.range_hash)
-    lines = (f"\n- {' '.join(dice.choices(SIX, k=6))}" for _ in range(job.max_tokens // 12 - 5))
+    lines = (f"\n- {words(dice, 9)}" for _ in range(job.max_tokens // 12 - 5))
     return default_summary(job) + ("".join(lines) if job.kind in ("segment", "rollup") else "")
 
 
@@ -99,7 +87,7 @@ async def test_no_room_of_the_header_stays_empty(budget: int, system: float, seg
             await context.add_message({"role": "system", "content": "rule" * (fixed - 8)})
         number = 0
         while context.statistics().segments < segments:
-            await context.add_message(said(number, sentences(dice, 150)))
+            await context.add_message(said(number, words(dice, 1_000)))
             number += 1
         for _ in range(4):
             await context.wait_idle()
