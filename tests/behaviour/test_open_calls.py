@@ -18,14 +18,12 @@ NO_RESULT = "[no result of this call was recorded]"
 TASK = user("Mend the parser.")
 
 
-def calling(shape: str, *ids: str, text: str = "") -> Row:
-    """An assistant row that makes these calls."""
-    return call(shape, *((id, "run", {"n": id}) for id in ids), text=text)
+def calling(shape: str, *ids: str) -> Row:
+    return call(shape, *((id, "run", {"n": id}) for id in ids))
 
 
-def answering(shape: str, id: str, text: str = "") -> Row:
-    """The row that answers a call."""
-    return result(shape, id, text or f"the result of {id}")
+def answering(shape: str, id: str) -> Row:
+    return result(shape, id, f"the result of {id}")
 
 
 def settings(folder: Path, **more: Any) -> Settings:

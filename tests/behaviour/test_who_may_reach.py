@@ -67,10 +67,6 @@ def run(*words: str | Path, **how: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*PROGRAM, *map(str, words)], **options)
 
 
-def files_in(home: Path) -> list[Path]:
-    return [path for path in home.rglob("*") if path.is_file()]
-
-
 def asking() -> httpx.AsyncClient:
     return httpx.AsyncClient(trust_env=False, timeout=LONG)
 
@@ -98,7 +94,7 @@ async def test_a_request_without_the_token_is_refused_and_told_how_to_get_it(tmp
 async def test_the_token_is_private_the_same_after_a_restart_and_of_no_use_once_others_can_read_it(home, tmp_path):
     with proxy(tmp_path / "run.db", NOWHERE) as (printed,):
         path = urlsplit(printed.split(": ")[0]).path
-    (kept,) = files_in(home)
+    (kept,) = (path for path in home.rglob("*") if path.is_file())
     assert path == f"/token/{kept.read_text().strip()}"
     assert kept.stat().st_mode & 0o777 == 0o600
     telling = [sys.executable, "-c", "import os; print(os.environ['ANTHROPIC_BASE_URL'])"]
@@ -130,7 +126,7 @@ def test_where_the_disk_is_full_no_half_of_a_token_is_left(home: Path, tmp_path:
 
     failed = run("proxy", "run", "--store", tmp_path / "run.db", "--", "true", preexec_fn=fill_disk)
     assert "cannot be read or made" in failed.stderr
-    assert files_in(home) == []
+    assert [path for path in home.rglob("*") if path.is_file()] == []
 
 
 async def test_without_a_token_there_is_a_warning_and_no_page_gets_anything_of_the_provider(tmp_path: Path):
