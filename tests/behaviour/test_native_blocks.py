@@ -158,9 +158,8 @@ async def test_a_block_survives_a_restart_and_is_paid_once(tmp_path: Path):
 async def test_a_block_that_no_view_has_shown_is_found_again(tmp_path: Path):
     provider = Compacting()
     async with serving(provider) as server:
-        kept = {"store": tmp_path / "s.db", "max_tokens": 4_000}
+        kept, rows = {"store": tmp_path / "s.db", "max_tokens": 4_000}, session(50)
         async with opened(server, **kept) as context:
-            rows = session(50)
             while not provider.asked:
                 await play(context, server, [rows.pop(0)])
             assert block_of(await view_of(context)) is None
@@ -177,10 +176,7 @@ async def test_without_a_block_views_are_as_ever_and_never_wait(caplog: pytest.L
     for native, ending in (("off", "whole"), ("prefer", "whole"), ("prefer", "stall")):
         provider = Compacting(fails=lambda ending=ending: Answer(500, body=b"{}", ending=ending))
         caplog.clear()
-        async with (
-            serving(provider) as server,
-            opened(server, native=native, call_timeout=0.2) as context,
-        ):
+        async with serving(provider) as server, opened(server, native=native, call_timeout=0.2) as context:
             views.append(await play(context, server, rows))
             told = context.statistics().last_error
         assert provider.refused == []
@@ -193,19 +189,16 @@ async def test_without_a_block_views_are_as_ever_and_never_wait(caplog: pytest.L
 
 async def test_another_provider_or_model_reads_summaries(tmp_path: Path):
     """So does the next view of a session where the setting is switched off."""
-    provider = Compacting()
-    async with serving(provider) as server:
-        kept = {"store": tmp_path / "s.db"}
-        async with opened(server, **kept) as context:
+    async with serving(Compacting()) as server:
+        async with opened(server, store=tmp_path / "s.db") as context:
             await play(context, server, session(25))
             assert block_of(await view_of(context)) is not None
             for name, model in (("openai", MODEL), ("anthropic", "claude-haiku-5-5")):
-                other = Provider(name, model, context_window=11_096)
-                view = await view_of(context, 6_000, other)
+                view = await view_of(context, 6_000, Provider(name, model, context_window=11_096))
                 assert block_of(view) is None
                 assert any("<summary messages=" in text for text in texts(view))
             await view_of(context)
-        async with opened(server, **kept, native="off") as context:
+        async with opened(server, store=tmp_path / "s.db", native="off") as context:
             assert block_of(view := await view_of(context)) is None
             assert context.activations()[-1].reason == "provider_changed"
             assert await view_of(context) == view
