@@ -128,29 +128,38 @@ async def test_a_block_is_asked_for_once_what_it_covers_has_been_summarized():
 
 
 async def test_a_block_survives_a_restart_and_is_paid_once(tmp_path: Path):
-    provider, rows = Compacting(), session(34)
+    """So does it survive an undo and a narrow request, but no edit of what it covers."""
+    provider, rows = Compacting(), session(44)
     async with serving(provider) as server:
-        kept = {"store": tmp_path / "s.db"}
-        async with opened(server, **kept) as context:
-            shown = map(block_of, await play(context, server, rows[:100]))
+        async with opened(server, store=tmp_path / "s.db") as context:
+            await play(context, server, rows[:120])
             paid = len(provider.asked)
             before = await view_of(context)
-        assert any(shown)
-        async with opened(server, **kept) as context:
+        assert block_of(before) is not None
+        async with opened(server, store=tmp_path / "s.db") as context:
             assert await view_of(context) == before
             await context.wait_idle(5)
             await context.compact()
-            await view_of(context)
+            before = await view_of(context)
             assert len(provider.asked) == paid
+            await context.summarize(keep_recent=4)
+            await context.undo_activation()
+            assert await view_of(context) == before
+            await play(context, server, rows[120:130])
+            assert sum(map(count, texts(await view_of(context, 1_200)))) <= 1_200
+            assert rows[6]["role"] == "assistant"
+            await context.set_messages([*rows[:6], assistant("Something else was said here."), *rows[7:130]])
+            assert block_of(await view_of(context)) is None
+            await play(context, server, rows[130:])
+            assert block_of(await view_of(context)) is not None
     assert provider.refused == []
 
 
 async def test_a_block_that_no_view_has_shown_is_found_again(tmp_path: Path):
     provider = Compacting()
     async with serving(provider) as server:
-        kept = {"store": tmp_path / "s.db", "max_tokens": 4_000}
+        kept, rows = {"store": tmp_path / "s.db", "max_tokens": 4_000}, session(50)
         async with opened(server, **kept) as context:
-            rows = session(50)
             while not provider.asked:
                 await play(context, server, [rows.pop(0)])
             assert block_of(await view_of(context)) is None
@@ -167,10 +176,7 @@ async def test_without_a_block_views_are_as_ever_and_never_wait(caplog: pytest.L
     for native, ending in (("off", "whole"), ("prefer", "whole"), ("prefer", "stall")):
         provider = Compacting(fails=lambda ending=ending: Answer(500, body=b"{}", ending=ending))
         caplog.clear()
-        async with (
-            serving(provider) as server,
-            opened(server, native=native, call_timeout=0.2) as context,
-        ):
+        async with serving(provider) as server, opened(server, native=native, call_timeout=0.2) as context:
             views.append(await play(context, server, rows))
             told = context.statistics().last_error
         assert provider.refused == []
@@ -183,19 +189,16 @@ async def test_without_a_block_views_are_as_ever_and_never_wait(caplog: pytest.L
 
 async def test_another_provider_or_model_reads_summaries(tmp_path: Path):
     """So does the next view of a session where the setting is switched off."""
-    provider = Compacting()
-    async with serving(provider) as server:
-        kept = {"store": tmp_path / "s.db"}
-        async with opened(server, **kept) as context:
+    async with serving(Compacting()) as server:
+        async with opened(server, store=tmp_path / "s.db") as context:
             await play(context, server, session(25))
             assert block_of(await view_of(context)) is not None
             for name, model in (("openai", MODEL), ("anthropic", "claude-haiku-5-5")):
-                other = Provider(name, model, context_window=11_096)
-                view = await view_of(context, 6_000, other)
+                view = await view_of(context, 6_000, Provider(name, model, context_window=11_096))
                 assert block_of(view) is None
                 assert any("<summary messages=" in text for text in texts(view))
             await view_of(context)
-        async with opened(server, **kept, native="off") as context:
+        async with opened(server, store=tmp_path / "s.db", native="off") as context:
             assert block_of(view := await view_of(context)) is None
             assert context.activations()[-1].reason == "provider_changed"
             assert await view_of(context) == view
@@ -209,27 +212,3 @@ async def test_where_no_block_could_be_shown_opening_says_so(changed: dict[str, 
                 pass
     with pytest.raises(SettingsError, match="native = 'prefer' is not for the proxy"):
         make_app(ProxySettings(Settings(native="prefer")), "127.0.0.1")
-
-
-async def test_undone_edited_and_narrow_views_are_taken_too():
-    provider = Compacting()
-    async with serving(provider) as server, opened(server) as context:
-        rows = session(44)
-        await play(context, server, rows[:120])
-        before = await view_of(context)
-        assert block_of(before) is not None
-        await context.summarize(keep_recent=4)
-        await context.undo_activation()
-        assert await view_of(context) == before
-        await play(context, server, rows[120:130])
-
-        # a narrow request beside, then an edit of what a block covers: it stands for that no longer
-        narrow = await view_of(context, 1_200)
-        assert sum(map(count, texts(narrow))) <= 1_200
-        edited = [*rows[:6], {**rows[6], "content": "Something else was said here."}, *rows[7:130]]
-        assert edited[6]["role"] == rows[6]["role"]
-        await context.set_messages(edited)
-        assert block_of(await view_of(context)) is None
-        await play(context, server, rows[130:])
-        assert block_of(await view_of(context)) is not None
-    assert provider.refused == []

@@ -1,14 +1,14 @@
 """A session has one writer, also when somebody removes its lock file, and when its writer is killed."""
 
 import signal
+import subprocess
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-import anyio
 import pytest
-from anyio.streams.buffered import BufferedByteReceiveStream
 
 from summarizing_context import SessionInUseError, Settings, open_context
 from tests.laws.builders import user
@@ -19,7 +19,6 @@ from summarizing_context import Settings, SummarizingContextError, open_context
 
 async def main():
     async with open_context(Settings(store=sys.argv[1], session_id="s", token_counter="estimate")) as context:
-        print("open", flush=True)
         while line := await asyncio.to_thread(sys.stdin.readline):
             try:
                 await context.add_message({"role": "user", "content": line.strip()})
@@ -27,42 +26,29 @@ async def main():
             except SummarizingContextError as error:
                 print(type(error).__name__, flush=True)
 
-try:
-    asyncio.run(main())
-except SummarizingContextError as error:
-    print(type(error).__name__, flush=True)
+asyncio.run(main())
 """
 
 
-class Writer:
-    """Another process that has the session open for writing and has added "one"."""
+@contextmanager
+def writer(store: Path) -> Iterator[tuple[subprocess.Popen[str], Callable[[str], str]]]:
+    """Another process that has the session open for writing and has added "one"; it adds texts and says how it went."""
+    with subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(store)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        late = threading.Timer(120, process.kill)
+        late.start()
 
-    def __init__(self, process: anyio.abc.Process) -> None:
-        self.process, self.out = process, BufferedByteReceiveStream(process.stdout)
+        def say(text: str) -> str:
+            print(text, file=process.stdin, flush=True)
+            return process.stdout.readline().strip()
 
-    async def told(self) -> str:
-        with anyio.fail_after(120):
-            return (await self.out.receive_until(b"\n", 1_000)).decode().strip()
-
-    async def add(self, text: str) -> str:
-        await self.process.stdin.send(f"{text}\n".encode())
-        return await self.told()
-
-    async def end(self) -> None:
-        await self.process.stdin.aclose()
-        await self.process.wait()
-
-
-@asynccontextmanager
-async def writer(store: Path) -> AsyncIterator[Writer]:
-    async with await anyio.open_process([sys.executable, "-c", WRITER, str(store)], stderr=None) as process:
         try:
-            made = Writer(process)
-            assert (await made.told(), await made.add("one")) == ("open", "added")
-            yield made
+            assert say("one") == "added"
+            yield process, say
         finally:
-            if process.returncode is None:
-                process.kill()
+            late.cancel()
+            process.kill()
 
 
 def settings(store: Path) -> Settings:
@@ -87,22 +73,20 @@ async def stored(store: Path) -> list[object]:
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the first writer fails")
 async def test_a_second_writer_is_refused_after_the_lock_file_was_removed_and_the_first_goes_on(tmp_path: Path):
     store = tmp_path / "run.db"
-    async with writer(store) as first:
+    with writer(store) as (first, say):
         for _ in range(2):
             remove_locks(store)
-            with pytest.raises(SessionInUseError, match=str(first.process.pid)):
+            with pytest.raises(SessionInUseError, match=str(first.pid)):
                 await add(store, "other")
-        assert await first.add("two") == "added"
-        await first.end()
+        assert say("two") == "added"
     assert await stored(store) == ["one", "two"]
 
 
 @pytest.mark.parametrize("removed", [False, True], ids=["lock left", "lock removed"])
 async def test_a_session_whose_writer_was_killed_is_taken_over(tmp_path: Path, removed: bool):
     store = tmp_path / "run.db"
-    async with writer(store) as first:
-        first.process.send_signal(signal.SIGKILL)
-        await first.process.wait()
+    with writer(store):
+        pass  # which kills it
     if removed:
         remove_locks(store)
     await add(store, "two")
@@ -112,12 +96,11 @@ async def test_a_session_whose_writer_was_killed_is_taken_over(tmp_path: Path, r
 async def test_a_writer_that_lost_its_session_to_another_writes_nothing_more(tmp_path: Path):
     """As on a system that does not tell which files a process has open: there the lock file of the first is gone."""
     store = tmp_path / "run.db"
-    async with writer(store) as first:
-        first.process.send_signal(signal.SIGSTOP)
+    with writer(store) as (first, say):
+        first.send_signal(signal.SIGSTOP)
         (lock,) = store.parent.glob("*.lock")
         lock.rename(tmp_path / "moved away")
         await add(store, "two")
-        first.process.send_signal(signal.SIGCONT)
-        assert await first.add("three") == "StoreError"
-        await first.end()
+        first.send_signal(signal.SIGCONT)
+        assert say("three") == "StoreError"
     assert await stored(store) == ["one", "two"]

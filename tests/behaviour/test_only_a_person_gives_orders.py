@@ -1,6 +1,5 @@
 """Only what a person typed is an order: not what clients and hosts put into rows of the same role, or beside it."""
 
-from collections.abc import Iterable
 from typing import Any
 
 import anyio
@@ -106,7 +105,6 @@ NAMES = (
 )  # fmt: skip
 OPENERS = ("<{}>", "<{} source='x'>", "< {} >", "<\x00{}>", "\uff1c{}>", "<\n{}>", "<\u200b{}\x00 >")
 CLOSERS = ("</{}>", "</ {} >", "<\\/{}>", "</{}\x00>", "\uff1c\uff0f{}\uff1e", "</{}", "")
-BLOCK = {"type": "text", "text": PUT_IN}
 
 
 async def orders(*rows: dict[str, Any]) -> list[str]:
@@ -114,10 +112,6 @@ async def orders(*rows: dict[str, Any]) -> list[str]:
     async with open_context(Settings()) as context:
         await context.set_messages(list(rows))
         return [rule.quote for rule in context.standing_rules()]
-
-
-def blocks(*texts: str) -> dict[str, Any]:
-    return row([{"type": "text", "text": text} for text in texts])
 
 
 async def test_what_hosts_write_without_a_person_is_nobodys_order():
@@ -130,7 +124,8 @@ async def test_what_hosts_write_without_a_person_is_nobodys_order():
         {"origin": {"kind": "task-notification"}}, {"isMeta": 1}, {"metadata": {"hook": "notes"}},
     ):  # fmt: skip
         assert await orders(row(PUT_IN, **mark)) == [], mark
-        assert await orders(row([{"type": "text", "text": WORDS}, {**BLOCK, "synthetic": True}])) == [WORDS]
+    put_in = {"type": "text", "text": PUT_IN, "synthetic": True}
+    assert await orders(row([{"type": "text", "text": WORDS}, put_in])) == [WORDS]
 
 
 async def test_marks_and_tags_that_say_nothing_of_a_host_leave_the_person_their_words():
@@ -154,7 +149,8 @@ async def test_words_around_what_a_host_put_in_are_the_persons():
         ("<system-reminder>", "</system-reminder>"), ("&lt;system-reminder&gt; a", "b &lt;/system-reminder&gt;"),
         ("\n--- Content from referenced files ---", "\n--- End of content ---"),
     ):  # fmt: skip
-        assert await orders(blocks(opener, PUT_IN, PUT_IN, closer, WORDS)) == [WORDS]
+        parts = (opener, PUT_IN, PUT_IN, closer, WORDS)
+        assert await orders(row([{"type": "text", "text": text} for text in parts])) == [WORDS]
     end = "</system-reminder>"
     for text in (f"<system-reminder>it says {end} {PUT_IN}\n{end}", f"<system-reminder>\n{first}\n{PUT_IN}\n{end}"):
         assert await orders(row(text)) == []
@@ -184,7 +180,7 @@ def test_nothing_in_a_hosts_envelope_is_an_order_nor_read_as_the_users(found: li
     anyio.run(judged, found)
 
 
-async def judged(found: Iterable[str]) -> None:
+async def judged(found: list[str]) -> None:
     model = ScriptedSummarizer(lambda job: "none" if job.kind == "rules" else "## Done\n- some of it")
     small = {"segment_min": 50, "segment_target": 100, "segment_max": 400}
     async with open_context(Settings(start_at=0.0, summary_max_tokens=16, **small), summarizer=model) as context:

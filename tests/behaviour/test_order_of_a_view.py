@@ -1,7 +1,7 @@
 """A view shows the system prompt, the first request, the header, what is pinned, and the newest messages."""
 
-from summarizing_context import Settings, open_context
-from tests.behaviour.contexts import fill
+from summarizing_context import Settings
+from tests.behaviour.contexts import begun
 from tests.laws.builders import assistant, user
 
 
@@ -10,8 +10,7 @@ async def test_the_first_request_stands_before_the_summaries_and_the_newest_mess
     for step in range(60):
         log.append(assistant(f"Step {step}: " + "I have read a part of it and found nothing. " * 6))
         log.append(user(f"Go on with part {step}, and tell what you find there."))
-    async with open_context(Settings(max_tokens=2_500, token_counter="estimate")) as context:
-        await fill(context, log)
+    async with begun(log, of=Settings, max_tokens=2_500, count_tokens=None) as context:
         view = await context.get_messages_for_request()
         await context.add_message(assistant("Nothing there either."))
         longer = await context.get_messages_for_request()

@@ -123,13 +123,8 @@ async def test_a_page_says_what_a_host_put_in():
     async with opened(log) as context:
         shown = inside(await context.expand((0, 4), "full", 2_000))
         assert shown.splitlines()[:2] == ["[message 0: user]", said]
-        for part in (
-            "0: injected]\n(system-reminder>",
-            "0: user]\nThen rest.",
-            "1: injected]\nBase dir",
-            "2: injected]",
-        ):
-            assert f"[message {part}" in shown
+        parts = ("0: injected]\n(system-reminder>", "0: user]\nThen rest.", "1: injected]\nBase dir", "2: injected]")
+        assert [part for part in parts if f"[message {part}" not in shown] == []
         line = inside(await context.expand(1, "line", 2_000))
         assert "[message 1: injected] Base directory" in line.replace("\n", " ")
         assert "user" not in LABEL.findall(inside(await context.expand((1, 3), "full", 2_000)))[0]

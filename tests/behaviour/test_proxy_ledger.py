@@ -1,7 +1,8 @@
-"""The proxy's ledger: what replies of each protocol tell of the cache, what is estimated, and when a cache is cold."""
+"""What the proxy tells: its ledger by what replies tell of the cache, when a cache is cold, windows and budgets."""
 
 import json
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,45 +13,27 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from summarizing_context.cli import main
 from tests.proxy import fake as fakes
-from tests.proxy.clients import AnthropicAgent, ChatAgent, ResponsesAgent, begins_with, plain, proxied, status
-from tests.proxy.fake import Fake, served
+from tests.proxy.clients import AnthropicAgent, ChatAgent, ResponsesAgent, between, status
+from tests.proxy.fake import Fake
+from tests.proxy.test_wire import post
 
 STEPS = 22
 LONG = {"type": "ephemeral", "ttl": "1h"}
 
 
-class Cache:
-    """What a provider keeps of each request: it reads the messages that stayed and writes the rest, one token each
-    four bytes."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.read = self.written = 0
-        self.before: list[Any] = []
-        for protocol in ("anthropic", "chat", "responses"):
-            answer = getattr(fakes, f"answer_{protocol}")
-            path = next(path for path, kind in fakes.KINDS.items() if kind[1] is answer)
-            dialect, _, too_long = fakes.KINDS[path]
-            monkeypatch.setitem(fakes.KINDS, path, (dialect, self.answering(answer, protocol), too_long))
-
-    def answering(self, answer: Any, protocol: str) -> Any:
-        def answered(body: Any, number: int, tokens: int) -> Any:
-            history = [plain(item) for item in body.get("messages") or body["input"]]
-            same = self.before and begins_with(history, self.before)
-            read = min(len(json.dumps(self.before)) // 4 if same else 0, tokens)
-            wrote, self.before = tokens - read, history
-            self.read, self.written = self.read + read, self.written + wrote
-            whole, events = answer(body, number, tokens)
-            usage = whole["usage"]
-            if protocol == "anthropic":
-                usage |= {"input_tokens": 0, "cache_read_input_tokens": read, "cache_creation_input_tokens": wrote}
-                usage["cache_creation"] = {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": wrote}
-            else:
-                details = "prompt_tokens_details" if protocol == "chat" else "input_tokens_details"
-                usage[details] = {"cached_tokens": read, "cache_write_tokens": wrote}
-            return whole, events
-
-        return answered
+def with_cache(answer: Any, body: Any, number: int, tokens: int) -> Any:
+    """A reply that says of the request: seven eighths were read from the cache, the rest was written for an hour."""
+    whole, events = answer(body, number, tokens)
+    read, wrote = tokens * 7 // 8, tokens - tokens * 7 // 8
+    if "max_tokens" in body:
+        whole["usage"] |= {"input_tokens": 0, "cache_read_input_tokens": read, "cache_creation_input_tokens": wrote}
+        whole["usage"]["cache_creation"] = {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": wrote}
+    else:
+        details = "prompt_tokens_details" if "messages" in body else "input_tokens_details"
+        whole["usage"][details] = {"cached_tokens": read, "cache_write_tokens": wrote}
+    return whole, events
 
 
 @pytest.mark.parametrize(
@@ -62,39 +45,25 @@ class Cache:
     ],
 )
 async def test_the_ledger_has_what_replies_of_each_protocol_tell(make, model, read, write, monkeypatch):
-    cache, fake = Cache(monkeypatch), Fake()
-    async with served(fake) as upstream, proxied(upstream, budget=7_000) as address:
-        agent = make(address, model=model)
-        for step in range(STEPS):
-            await agent.step(f"step {step}")
+    for path, (dialect, answer, too_long) in fakes.KINDS.items():
+        monkeypatch.setitem(fakes.KINDS, path, (dialect, partial(with_cache, answer), too_long))
+    async with between(budget=7_000) as (fake, address):
+        await make(address, model=model).steps(STEPS)
         (session,) = (await status(address))["sessions"]
     found = session["cache"]
+    sizes = [len(each["raw"]) // 4 for each in fake.seen if "/models" not in each["path"]]
+    reads = sum(size * 7 // 8 for size in sizes)
+    writes = sum(sizes) - reads
     assert fake.problems == []
     assert session["activations"] > 0
     assert (found["requests"], found["reported"], found["plain_requests"]) == (STEPS, STEPS, STEPS)
-    assert (found["read_tokens"], found["written_tokens"], found["input_tokens"]) == (cache.read, cache.written, 0)
+    assert (found["read_tokens"], found["written_tokens"], found["input_tokens"]) == (reads, writes, 0)
     output = session["output_tokens"] * {"claude": 25, "gpt-6.": 10}[model[:6]]
-    assert found["cost"] == pytest.approx((cache.read * read + cache.written * write + output) / 1e6)
+    assert found["cost"] == pytest.approx((reads * read + writes * write + output) / 1e6)
     assert found["cost"] == pytest.approx(session["cost"])
     plain_tokens = found["plain_read_tokens"] + found["plain_written_tokens"] + found["plain_input_tokens"]
-    assert plain_tokens > 1.3 * (cache.read + cache.written)
+    assert plain_tokens > 1.3 * (reads + writes)
     assert found["plain_cost"] > 0.8 * found["cost"]
-
-
-async def test_without_usage_in_replies_the_ledger_is_an_estimate_and_says_so():
-    async def behave(request: Request, raw: bytes) -> Response | None:
-        whole, _ = fakes.answer_chat(json.loads(raw), len(raw), 0)
-        return JSONResponse({name: value for name, value in whole.items() if name != "usage"})
-
-    async with served(Fake(behave=behave)) as upstream, proxied(upstream, budget=16_000) as address:
-        agent = ChatAgent(address, model="gpt-6.1-sol", tools=[])
-        for step in range(8):
-            await agent.step(f"step {step}")
-        (session,) = (await status(address))["sessions"]
-    found = session["cache"]
-    assert (found["requests"], found["reported"]) == (7, 0)  # a single message is no session
-    assert found["read_tokens"] > found["written_tokens"] > 0
-    assert 0 < found["compared_cost"] <= found["plain_cost"]
 
 
 @pytest.mark.parametrize(
@@ -108,17 +77,15 @@ async def test_without_usage_in_replies_the_ledger_is_an_estimate_and_says_so():
 async def test_a_cache_is_cold_when_its_provider_gives_it_up_as_the_request_asked(make, options, lives, monkeypatch):
     now = [0.0]
     monkeypatch.setattr("summarizing_context.concurrency.time", SimpleNamespace(monotonic=lambda: now[0]))
-    async with served(Fake()) as upstream, proxied(upstream, budget=10_000) as address:
+    async with between(budget=10_000) as (_, address):
         agent = make(address, **options)
-        for step in range(60):
-            await agent.step(f"step {step}")
-            if (record := (await status(address))["records"][-1])["tokens"] > 7_500:
-                break
+        await agent.step("Begin.")
+        while (await status(address))["records"][-1]["tokens"] <= 7_500:
+            await agent.step("Go on.")
         for gap, reason in ((lives - 1, None), (lives + 1, "idle")):
             now[0] += gap
             await agent.step(f"after {gap} seconds")
-            record = (await status(address))["records"][-1]
-            assert record["activation"] == reason
+            assert (await status(address))["records"][-1]["activation"] == reason
 
 
 @pytest.mark.parametrize(
@@ -131,7 +98,7 @@ async def test_a_cache_is_cold_when_its_provider_gives_it_up_as_the_request_aske
         (ChatAgent, {"data": "none"}, 128_000),
     ],
 )
-async def test_the_provider_is_asked_once_for_the_window_of_an_unknown_model(make: Any, told: Any, window: int):
+async def test_the_provider_is_asked_once_for_the_window_of_an_unknown_model(make, told, window, caplog):
     asked, arrived = [], anyio.Event()
 
     async def behave(request: Request, raw: bytes) -> Response | None:
@@ -142,13 +109,15 @@ async def test_the_provider_is_asked_once_for_the_window_of_an_unknown_model(mak
         await arrived.wait()  # a request that waited for the window would never come
         return JSONResponse(told)
 
-    async with served(Fake(behave=behave)) as upstream, proxied(upstream) as address:
+    async with between(Fake(behave=behave)) as (_, address):
         first, *later = [found async for found in asked_until(make, address, window)]
     ((path, key),) = asked
     assert path.removeprefix("/v1") in ("/models", "/models/our-own-7b")
     assert "sk-secret" in key
     assert 96_000 < first["records"][0]["budget"] < 128_000, "the usual window, meanwhile"
-    assert len((later or [first])[-1]["notices"]) == (window == 128_000)
+    notices = (later or [first])[-1]["notices"]
+    assert [caplog.messages.count(notice) for notice in notices] == [1] * (window == 128_000)
+    assert all(word in notice for notice in notices for word in ("our-own-7b", "128,000", "--budget"))
 
 
 async def test_a_provider_that_failed_to_tell_a_window_is_asked_again_after_minutes(monkeypatch: pytest.MonkeyPatch):
@@ -163,7 +132,7 @@ async def test_a_provider_that_failed_to_tell_a_window_is_asked_again_after_minu
 
     clock = SimpleNamespace(monotonic=lambda: now[0], time=lambda: 0.0)
     monkeypatch.setattr("summarizing_context.contrib.proxy.rewriter.time", clock)
-    async with served(Fake(behave=behave)) as upstream, proxied(upstream) as address:
+    async with between(Fake(behave=behave)) as (_, address):
         failed = [found async for found in asked_until(AnthropicAgent, address, 128_000)]
         now[0] += 3_600
         told = [found async for found in asked_until(AnthropicAgent, address, 64_000)]
@@ -184,7 +153,7 @@ async def asked_until(make: Any, address: str, window: int) -> AsyncIterator[dic
 
 
 async def test_the_inspector_shows_the_ledger_of_a_session_that_the_proxy_holds(tmp_path: Path):
-    async with served(Fake()) as upstream, proxied(upstream, tmp_path / "a.db", budget=16_000) as address:
+    async with between(store=tmp_path / "a.db", budget=16_000) as (_, address):
         await AnthropicAgent(address, model="claude-opus-4-8").step("step")
         async with httpx2.AsyncClient(trust_env=False, follow_redirects=True) as client:
             link = (await client.get(f"{address}/_status?link=1")).json()["inspector"]
@@ -194,3 +163,57 @@ async def test_the_inspector_shows_the_ledger_of_a_session_that_the_proxy_holds(
             told = (await client.get(f"{place}/api/session?id={session['session']}")).json()
     assert told["cache"] == session["cache"]
     assert told["cache"]["requests"] == 1
+
+
+# What is told of budgets: the window of the client's model, and a budget that leaves no room for messages.
+
+TOOLS = [{"name": f"tool_{n}", "description": "Reads a file. " * 60, "input_schema": {}} for n in range(20)]
+BETA = {"extra_headers": {"anthropic-beta": "oauth-2025-04-20,context-1m-2025-08-07"}}
+BUDGETS: list[tuple[Any, str, int, dict[str, Any]]] = [
+    *((AnthropicAgent, model, 990_000, {}) for model in ("claude-opus-4-6", "claude-opus-5-5-20261020")),
+    *((AnthropicAgent, model, 990_000, {}) for model in ("claude-haiku-5-5", "us.anthropic.claude-opus-4-6-v1:0")),
+    *((AnthropicAgent, model, 990_000, {}) for model in ("anthropic/claude-fable-5.1", "claude-sonnet-4-5[1m]")),
+    (AnthropicAgent, "claude-haiku-4-5-20251001", 190_000, {}),
+    (AnthropicAgent, "claude-haiku-4-5-20251001", 990_000, BETA),
+    (ChatAgent, "gpt-6.1-sol", 910_000, {}),
+    (ChatAgent, "gpt-5.4-mini", 260_000, {}),
+    (ChatAgent, "gpt-6.2-sol", 910_000, {}),
+    (ResponsesAgent, "gpt-6.2-sol", 490_000, {}),  # Codex gives a model a window of its own
+    (ResponsesAgent, "gpt-6.1-sol", 260_000, {}),
+]
+
+
+async def test_the_budget_is_the_window_of_the_model_less_its_answer():
+    async with between() as (_, address):
+        for make, model, least, options in BUDGETS:
+            await make(address, model=model, **options).step("Fix the bug.")
+            found = (await status(address))["records"][-1]["budget"]
+            assert least <= found < least + 15_000, model
+        assert (await status(address))["notices"] == []
+
+
+async def test_a_budget_that_tools_and_system_prompt_fill_is_told_once_with_one_that_would_do(caplog):
+    prompt, budget = {"tools": TOOLS, "system": "You fix code. " * 100}, 4_000
+    async with between(budget=budget) as (fake, address):
+        agent, other = AnthropicAgent(address, **prompt), AnthropicAgent(address, session="s-2", **prompt)
+        await agent.steps(5)
+        await other.steps(5)
+        told = await status(address)
+        body = {**agent.options, "messages": agent.history[:-1]}
+        reply = await post(address, body=json.dumps(body), **{"x-claude-code-session-id": "s-1"})
+    (notice,) = told["notices"]
+    least = told["records"][-1]["least_budget"]
+    assert all(f"{tokens:,}" in notice for tokens in (budget, least))
+    assert caplog.messages == [notice]  # of any part, for any session
+    assert reply.headers["x-summarizing-context-least-budget"] == str(least)
+    assert (told["failures"], fake.problems) == (0, [])
+    async with between(budget=least) as (_, address):
+        await AnthropicAgent(address, **prompt).steps(16)
+        told = await status(address)
+    assert told["notices"] == []
+    assert max(record["view_tokens"] for record in told["records"] if record["changed"]) > 2_000
+
+
+def test_a_budget_that_no_client_can_work_with_is_refused_at_the_start(capsys: pytest.CaptureFixture[str]):
+    assert main(["proxy", "--store", ":memory:", "--listen", "0", "--budget", "740"]) != 0
+    assert "at least 1,000 tokens" in " ".join(capsys.readouterr().err.split())

@@ -1,25 +1,18 @@
 """What real clients send: other paths, upgrades, packed bodies, Google's protocol, odd JSON, too many connections."""
 
 import json
-import os
-import re
-import subprocess
-import sys
-import time
+import random
 from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 
-from tests.laws.builders import call, result, user
-from tests.proxy.clients import FUNCTION, RESULT, TOOL, proxied, status
+from tests.laws.builders import call, result, system, user
+from tests.proxy import test_wire
+from tests.proxy.clients import FUNCTION, RESULT, TOOL, between, plain, proxied, status
 from tests.proxy.fake import Fake, nothing, served
-from tests.proxy.test_attacks import asked, said
-
-PROGRAM = [sys.executable, "-m", "summarizing_context", "proxy", "--store", ":memory:", "--listen", "0"]
+from tests.proxy.test_attacks import said
 
 PROTOCOLS = ("messages", "chat/completions", "responses")
 
@@ -44,26 +37,9 @@ def request_of(protocol: str, steps: int, odd: Any = None, text: str = "Fix the 
     return {"model": "gpt-5", "tools": [tool], "messages" if protocol == "chat/completions" else "input": rows}
 
 
-@contextmanager
-def started(folder: Path, *, environment: dict[str, str] | None = None) -> Iterator[str]:
-    """The command in a process of its own, by its address; `errors` in the folder is what it writes."""
-    given = {**os.environ, **(environment or {})}
-    with (folder / "errors").open("w+") as errors, subprocess.Popen(PROGRAM, stderr=errors, env=given) as process:
-        try:
-            while not (found := re.search(r"http://[0-9.:]+/token/\w+", (folder / "errors").read_text())):
-                assert process.poll() is None, (folder / "errors").read_text()
-                time.sleep(0.05)
-            yield found[0]
-        finally:
-            process.terminate()
-            process.wait(60)
-
-
-async def post(address: str, path: str, body: bytes | dict[str, Any], **headers: str) -> httpx2.Response:
+async def post(address: str, path: str, body: Any, **headers: str) -> httpx2.Response:
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    given = {"content-type": "application/json", "session-id": "s-1", **headers}
-    async with httpx2.AsyncClient(trust_env=False, timeout=120) as client:
-        return await client.post(f"{address}{path}", content=data, headers=given)
+    return await test_wire.post(address, path, data, **{"session-id": "s-1", **headers})
 
 
 @pytest.mark.parametrize("folder", ["", "/v1"])
@@ -86,12 +62,10 @@ async def test_a_client_may_leave_the_version_out_of_its_paths(folder: str):
 async def test_a_task_that_the_agent_calls_done_is_covered_in_the_next_request(protocol: str):
     body, keep = request_of(protocol, 20), {"keep": "The bug is in src/3.py."}
     rows = called(protocol, "done", keep, "mcp__context__context_compact", "Noted.")
-    fake = Fake()
-    async with served(fake) as upstream, proxied(upstream, budget=100_000) as address:
-        await post(address, f"/v1/{protocol}", body)
-        body["input" if protocol == "responses" else "messages"] += rows
-        await post(address, f"/v1/{protocol}", body)
-        await post(address, f"/v1/{protocol}", body)
+    async with between(budget=100_000) as (fake, address):
+        for added in ([], rows, []):
+            body["input" if protocol == "responses" else "messages"] += added
+            await post(address, f"/v1/{protocol}", body)
         records = (await status(address))["records"]
     assert [record["activation"] for record in records] == [None, "explicit", None]
     assert [record["changed"] for record in records] == [False, True, True]
@@ -100,9 +74,8 @@ async def test_a_task_that_the_agent_calls_done_is_covered_in_the_next_request(p
 
 
 async def test_an_upgrade_to_a_websocket_is_answered_so_that_the_client_asks_by_http():
-    fake = Fake()
     headers = {"connection": "Upgrade", "upgrade": "websocket", "sec-websocket-version": "13"}
-    async with served(fake) as upstream, proxied(upstream) as address, httpx2.AsyncClient(trust_env=False) as client:
+    async with between() as (fake, address), httpx2.AsyncClient(trust_env=False) as client:
         for path in ("/v1/responses", "/responses"):
             answer = await client.get(f"{address}{path}", headers={**headers, "sec-websocket-key": "a" * 24})
             assert answer.status_code == 426
@@ -115,8 +88,8 @@ async def test_an_upgrade_to_a_websocket_is_answered_so_that_the_client_asks_by_
 
 
 async def test_a_packed_request_goes_on_unchanged_and_is_told_once():
-    fake, coding = Fake(), "gzip, zstd"
-    async with served(fake) as upstream, proxied(upstream, budget=6_000) as address:
+    coding = "gzip, zstd"
+    async with between(budget=6_000) as (fake, address):
         for _ in range(2):
             await post(address, "/v1/messages", b"\x28\xb5\x2f\xfdpacked", **{"content-encoding": coding})
         told = await status(address)
@@ -145,8 +118,7 @@ GOOGLES: list[tuple[str, dict[str, str]]] = [
 
 
 async def test_a_request_of_googles_and_its_key_go_to_no_provider():
-    fake = Fake()
-    async with served(fake) as upstream, proxied(upstream) as address, httpx2.AsyncClient(trust_env=False) as client:
+    async with between() as (fake, address), httpx2.AsyncClient(trust_env=False) as client:
         for path, headers in GOOGLES:
             answer = await post(address, path, {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}, **headers)
             assert (answer.status_code, fake.seen) == (404, []), path
@@ -160,26 +132,14 @@ async def test_a_request_of_googles_and_its_key_go_to_no_provider():
 
 
 async def test_a_fragment_in_a_query_is_refused_by_its_name():
-    fake, rest = Fake(), "HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
-    async with served(fake) as upstream, proxied(upstream) as address:
+    rest = "HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
+    async with between() as (fake, address):
         for target in ("/v1/models?a=#b", "/_status?after=0#1", "/v1/messages?#"):
             answer = await said(address, f"GET {target} {rest}".encode())
             assert answer.startswith(b"HTTP/1.1 400 ")
             assert b"fragment" in answer
         assert (await status(address))["failures"] == 0
     assert fake.seen == []
-
-
-async def test_the_guards_hold_where_a_quicker_parser_is_installed(tmp_path: Path):
-    """`httptools` lets through what `h11` refuses, and loses bodies; uvicorn takes it wherever it can be imported."""
-    (tmp_path / "httptools.py").write_text("raise RuntimeError('the proxy took httptools')\n")
-    with started(tmp_path, environment={"PYTHONPATH": str(tmp_path)}) as address:
-        for lines in (b"Host: 127.0.0.1\r\nHost: evil.example", b"Host: 127.0.0.1\r\nX-A: " + b"a" * 300_000):
-            answer = await said(address, b"GET /_status HTTP/1.1\r\n" + lines + b"\r\n\r\n")
-            assert answer[9:12] in (b"400", b"431", b"")
-        answer = await said(address, asked(b"http://evil.example/_status", method=b"GET", body=b""))
-        assert answer.startswith(b"HTTP/1.1 400 ")
-        assert (await status(address))["requests"] == 0
 
 
 ODD: dict[str, tuple[dict[str, Any], str]] = {
@@ -192,8 +152,7 @@ ODD: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize("odd", ODD)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 async def test_odd_json_in_a_message_costs_a_session_no_view(protocol: str, odd: str):
-    fake = Fake()
-    async with served(fake) as upstream, proxied(upstream, budget=2_500) as address:
+    async with between(budget=2_500) as (fake, address):
         for steps in (2, 10, 16):
             body = request_of(protocol, steps, *ODD[odd])
             assert (await post(address, f"/v1/{protocol}", body)).status_code == 200
@@ -204,11 +163,84 @@ async def test_odd_json_in_a_message_costs_a_session_no_view(protocol: str, odd:
 
 
 async def test_an_opening_message_of_the_system_without_content_goes_on_as_it_came():
-    fake, odd = Fake(behave=nothing), {"role": "system", "output_config": {"effort": "low"}}
-    async with served(fake) as upstream, proxied(upstream, budget=2_000) as address:
+    odd = {"role": "system", "output_config": {"effort": "low"}}
+    async with between(Fake(behave=nothing), budget=2_000) as (fake, address):
         body = request_of("messages", 20)
         body["messages"].insert(1, odd)
         await post(address, "/v1/messages", body)
         told = await status(address)
     assert (told["failures"], [record["changed"] for record in told["records"]]) == (0, [True])
     assert [row for row in fake.seen[0]["body"]["messages"] if row["role"] == "system"] == [odd]
+
+
+# Anthropic refuses more than four cache marks, and one of an hour behind one of five minutes: none goes out.
+
+WORDS = "def parse(tokens): return [token for token in tokens if token.kind != 'space']  # line of a file\n"
+
+
+def texts(*said: str) -> list[Any]:
+    return [{"type": "text", "text": text} for text in said]
+
+
+def a_session(chance: random.Random, steps: int) -> dict[str, Any]:
+    """A request of an agent whose history is longer than the budget of these tests."""
+    rows = [user(texts(f"Fix bug {chance.random()}.")), system(texts("The machine runs Linux."))]
+    for step in range(steps):
+        answer = result("anthropic", f"toolu_{step}", texts(WORDS * 12))["content"]
+        rows += [call("anthropic", (f"toolu_{step}", "read", {})), user(answer + texts(f"Result {step}."))]
+        if chance.random() < 0.2:
+            rows.append(system(texts(f"It is step {step}.")))
+    tools = [{"name": name, "description": "Reads.", "input_schema": {"type": "object"}} for name in ("read", "list")]
+    beside = {"tools": tools, "system": texts("You fix code.", "Be brief.", "Never push.")}
+    return {"model": "claude-x", "max_tokens": 1_000, **beside, "messages": rows}
+
+
+def markable(body: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Whatever may bear a mark, in the order in which the provider reads it."""
+    yield from body["tools"]
+    yield from body["system"]
+    for row in body["messages"]:
+        for block in row["content"] if isinstance(row["content"], list) else ():
+            yield from block["content"] if isinstance(block.get("content"), list) else ()
+            yield block
+
+
+def marks_of(body: dict[str, Any]) -> list[str]:
+    """How long each mark lasts, in the order of the request."""
+    found = [place["cache_control"].get("ttl", "5m") for place in markable(body) if "cache_control" in place]
+    return found + ([body["cache_control"].get("ttl", "5m")] if "cache_control" in body else [])
+
+
+async def test_no_request_goes_out_with_more_marks_or_in_another_order_than_the_provider_takes():
+    async with between(budget=4_000) as (fake, address):
+        for seed in range(22):
+            chance = random.Random(seed)
+            body = a_session(chance, steps=chance.randrange(2, 14))
+            places = list(markable(body))
+            for place in chance.sample(places, min(len(places), chance.randrange(9))):
+                place["cache_control"] = {"type": "ephemeral", **chance.choice([{}, {"ttl": "5m"}, {"ttl": "1h"}])}
+            if chance.random() < 0.2:
+                body["cache_control"] = {"type": "ephemeral", **chance.choice([{}, {"ttl": "1h"}])}
+            answer = await post(address, "/v1/messages", body, **{"session-id": f"s-{seed}"})
+            sent = fake.seen[-1]["body"]
+            marks = marks_of(sent)
+            assert answer.status_code == 200, (seed, answer.text)
+            assert json.dumps(sent).count('"cache_control"') == len(marks) <= 4, seed
+            assert marks == sorted(marks), (seed, marks)  # "1h" stands before "5m"
+            assert all(plain(sent[part]) == plain(body[part]) for part in ("tools", "system"))
+        told = await status(address)
+    assert told["failures"] == 0
+    assert sum(record["changed"] for record in told["records"]) > 10
+
+
+async def test_a_view_is_marked_at_its_header_and_its_end_beside_the_marks_of_the_prompt():
+    body = a_session(random.Random(1), steps=12)
+    body["system"][-1]["cache_control"] = {"type": "ephemeral", "ttl": "1h"}
+    body["messages"][-1]["content"][-1]["cache_control"] = {"type": "ephemeral"}
+    async with between(budget=4_000) as (fake, address):
+        await post(address, "/v1/messages", body, **{"session-id": "s"})
+        assert [record["changed"] for record in (await status(address))["records"]] == [True]
+    sent = fake.seen[0]["body"]
+    assert sent["system"] == body["system"]
+    assert sent["messages"][-1]["content"][-1]["cache_control"] == {"type": "ephemeral"}
+    assert marks_of(sent) == ["1h", "5m", "5m"]

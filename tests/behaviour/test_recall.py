@@ -14,6 +14,7 @@ from summarizing_context import (
     Settings,
     SettingsError,
     StoreError,
+    compact_tool_schema,
     memory_tool_schemas,
     open_context,
     recall_tool_schema,
@@ -22,13 +23,14 @@ from tests.behaviour.contexts import begun, opened
 from tests.laws.builders import assistant, call, count, result, session, user
 
 FILLER = session(3, 120, rules="")
+SAID = "The staging database listens on port 6543 and is owned by Ursula."
+LONG = [*FILLER[:40], assistant(SAID), *FILLER[40:]]
 
 
 async def test_what_was_said_long_ago_comes_back_with_its_place():
-    said = "The staging database listens on port 6543 and is owned by Ursula."
-    async with opened([*FILLER[:40], assistant(said), *FILLER[40:]]) as context:
+    async with opened(LONG) as context:
         page = await context.recall("who owns the staging database?")
-        assert f"[message 40: assistant]\n{said}" in page.text
+        assert f"[message 40: assistant]\n{SAID}" in page.text
         assert page.start <= 40 < page.stop
         assert count(page.text) <= 2_000
         for most in (120, 400, 1_000):
@@ -60,13 +62,17 @@ async def test_what_the_view_does_not_show_goes_before_what_it_shows():
         assert ("Ursula" in page.text, "Otto" in page.text) == (True, False)
 
 
+async def test_a_search_that_cannot_be_is_refused():
+    limits = ({"limit": bad} for bad in (0, True, "ten", 10**5_000))
+    async with begun(of=Settings) as context:
+        for wrong in ({"query": 5}, {"query": None}, {"scope": "world"}, {"scope": "project"}, *limits):
+            with pytest.raises(SettingsError, match=next(iter(wrong))):
+                await context.search(**{"query": "tulip", **wrong})
+
+
 # Shown unasked, behind what a person asks.
 
-SAID = "The staging database listens on port 6543 and is owned by Ursula."
 QUESTION = user("Who owns the staging database, and on which port does it listen?")
-LONG = [*FILLER[:40], assistant(SAID), *FILLER[40:]]
-
-
 recalling = partial(opened, LONG, recall_include="auto", max_tokens=6_000)
 
 
@@ -89,13 +95,10 @@ async def test_what_the_log_holds_about_a_new_question_stands_behind_it_and_stay
         later = await context.next_view()
         assert later.messages[: len(view.messages)] == view.messages
 
-
-async def test_a_page_cites_what_no_other_page_of_the_view_does():
-    async with recalling() as context:
-        for words in (QUESTION, assistant("Ursula; 6543."), user("Who owns the staging database of Ursula?")):
-            await context.add_message(words)
-            view = await context.get_messages_for_request()
-        assert sum(SAID in str(row["content"]) for row in view if str(row["content"]).startswith("<recalled ")) == 1
+        # another page cites what no page of the view does
+        await context.add_message(user("Who owns the staging database of Ursula?"))
+        pages = [row["content"] for row in await context.get_messages_for_request() if "<recalled " in row["content"]]
+        assert sum(SAID in page for page in pages) == 1
 
 
 async def test_pages_are_lost_at_reopening_as_ephemeral_messages_are(tmp_path: Path):
@@ -130,18 +133,17 @@ async def test_a_small_request_or_a_search_that_fails_costs_no_view_and_no_page(
         assert SAID in (await context.get_messages_for_request())[-1]["content"]
 
 
-@pytest.mark.parametrize("words", ["Go on, please.", "And the zebra in Timbuktu?", "Cited data, not instructions!"])
-async def test_what_says_little_or_nothing_known_has_no_page(words: str):
-    async with recalling() as context:
-        await context.add_message(user(words))
-        assert (await context.get_messages_for_request())[-1] == user(words)
+QUIET = [user(words) for words in ("Go on, please.", "And the zebra in Timbuktu?", "Cited data, not instructions!")]
 
 
-async def test_without_the_setting_and_behind_other_rows_nothing_is_shown():
-    for shown, newest in (("off", QUESTION), ("auto", assistant(QUESTION["content"]))):
-        async with recalling(recall_include=shown) as context:
-            await context.add_message(newest)
-            assert (await context.get_messages_for_request())[-1] == newest
+@pytest.mark.parametrize(
+    ("newest", "setting"),
+    [*((row, "auto") for row in (*QUIET, assistant(QUESTION["content"]))), (QUESTION, "off")],
+)
+async def test_what_says_little_or_nothing_known_or_asks_nothing_has_no_page(newest: Any, setting: str):
+    async with recalling(recall_include=setting) as context:
+        await context.add_message(newest)
+        assert (await context.get_messages_for_request())[-1] == newest
 
 
 # The tools, as a host without an adapter uses them.
@@ -152,8 +154,12 @@ asked = partial(opened, [user("The walrus is called Ursula."), *session(3, 60, r
 
 @pytest.mark.parametrize(
     ("made", "names"),
-    [(lambda *style: [recall_tool_schema(*style)], ["context_recall"]), (memory_tool_schemas, MEMORY_NAMES)],
-    ids=["recall", "memory"],
+    [
+        (lambda *style: [recall_tool_schema(*style)], ["context_recall"]),
+        (lambda *style: [compact_tool_schema(*style)], ["context_compact"]),
+        (memory_tool_schemas, MEMORY_NAMES),
+    ],
+    ids=["recall", "compact", "memory"],
 )
 def test_schemas_come_in_the_shapes_of_both_providers(made: Any, names: list[str]):
     plain = made()

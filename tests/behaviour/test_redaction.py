@@ -5,7 +5,6 @@ import random
 import re
 import threading
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -94,29 +93,12 @@ def planted(dice: random.Random, characters: int, secrets: int) -> str:
     return "".join(f"{prose(dice, size)} {dice.choice((KEY, BEARER))} " for size in sizes) + prose(dice, share)
 
 
-def shaped(dice: random.Random, text: str, number: int) -> list[Message]:
-    """A few messages, one of which holds the text in one of many shapes."""
-    id, at = f"c{number}", dice.randrange(len(text))
-    reads, wrote = partial(call, text=""), result("openai", id, "ok")
-    read = (id, "read", {"path": id})
-    return dice.choice(
-        [
-            [user(text)],
-            texts(text[:at], text[at:]),
-            spoken({"type": "thinking", "thinking": text, "signature": "s"}, "so"),
-            [assistant("so") | {"reasoning_content": text}],
-            [reads("openai", read), result("openai", id, text)],
-            [reads("anthropic", (id, "write", {"lines": text.split("\n")})), result("anthropic", id, "ok")],
-            [reads("anthropic", read), result("anthropic", id, text)],
-            [reads("openai", (id, "write", {"path": "a.txt", "text": text})), wrote],
-            [user([{"type": "novel", "body": {"said": text}}])],
-        ]
-    )
-
-
 def log(dice: random.Random, *sizes: int) -> Iterator[Message]:
+    """Messages with such a text, whole in one of many shapes or cut in two blocks or into lines, between others."""
     for number, size in enumerate(sizes):
-        yield from shaped(dice, planted(dice, size, 1 + size // 4_000), number)
+        text = planted(dice, size, 1 + size // 4_000)
+        at, shape = dice.randrange(len(text)), dice.choice(list(SHAPES.values()))
+        yield from dice.choice([shape(text, "", ""), texts(text[:at], text[at:]), use({"lines": text.split("\n")})])
         yield from (user(f"go on {number} " + prose(dice, 300)), assistant(f"done {number} " + prose(dice, 300)))
 
 

@@ -5,9 +5,16 @@ from typing import Any
 
 import pytest
 
-from summarizing_context import Settings, open_context
-from tests.behaviour.contexts import fill
-from tests.laws.builders import call, user
+from summarizing_context import Settings
+from tests.behaviour.contexts import begun
+from tests.laws.builders import Message, assistant, call, result, results, user
+from tests.laws.shapes import answered_ids
+
+
+async def view_of(*rows: Message, budget: int | None = None) -> list[Message]:
+    """The view of a session with these rows."""
+    async with begun([user("Look."), *rows, user("Go on.")], of=Settings, count_tokens=None) as context:
+        return await context.get_messages_for_request(token_budget=budget)
 
 
 def calls(command: str) -> dict[str, Any]:
@@ -15,13 +22,10 @@ def calls(command: str) -> dict[str, Any]:
 
 
 async def test_of_two_calls_with_one_id_the_later_one_has_the_result():
-    first, second = calls("ls"), calls("pwd")
-    result = {"role": "tool", "tool_call_id": "call_0", "content": "/home/me"}
-    async with open_context(Settings(token_counter="estimate")) as context:
-        await fill(context, [user("Look."), first, second, result, user("Go on.")])
-        view = await context.get_messages_for_request()
+    first, second, answer = calls("ls"), calls("pwd"), result("openai", "call_0", "/home/me")
+    view = await view_of(first, second, answer)
     at = view.index(second)
-    assert view[at + 1] == result
+    assert view[at + 1] == answer
     assert view.index(first) == at - 2
     assert view[at - 1]["tool_call_id"] == "call_0"
     assert view[at - 1]["content"] != "/home/me"
@@ -32,14 +36,7 @@ async def test_a_listed_call_that_differs_from_the_block_of_its_id_is_counted(na
     function = {"name": "send_mail", "arguments": json.dumps({"to": "bob and alice " * 3_000})}
     block = {"type": "tool_use", "name": "look", "input": {}, **named}
     row = {"role": "assistant", "content": [block], "tool_calls": [{"type": "function", "function": function, **named}]}
-    async with open_context(Settings(token_counter="estimate")) as context:
-        await fill(context, [user("Mail bob."), row, user("Go on.")])
-        view = await context.get_messages_for_request(token_budget=3_000)
-    assert len(json.dumps(view)) < 12_000
-
-
-def result_of(id: str) -> dict[str, Any]:
-    return {"type": "tool_result", "tool_use_id": id, "content": f"of {id}"}
+    assert len(json.dumps(await view_of(row, budget=3_000))) < 12_000
 
 
 def use_of(id: str, kind: str = "tool_use") -> dict[str, Any]:
@@ -47,21 +44,13 @@ def use_of(id: str, kind: str = "tool_use") -> dict[str, Any]:
 
 
 async def test_a_result_of_no_call_is_a_note_and_the_second_call_of_an_id_gets_an_answer():
-    calls_twice = {"role": "assistant", "content": [use_of("a"), use_of("a")]}
-    answers = user([result_of("a"), result_of("b")])
-    async with open_context(Settings(token_counter="estimate")) as context:
-        await fill(context, [user("Look."), calls_twice, answers, user("Go on.")])
-        view = await context.get_messages_for_request()
-        assert context.statistics().repairs.keys() >= {"stand_in_result", "late_result_note"}
-    blocks = [block for row in view if isinstance(row["content"], list) for block in row["content"]]
-    assert [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"] == ["a", "a"]
+    view = await view_of(assistant([use_of("a"), use_of("a")]), results(("a", "of a"), ("b", "of b")))
+    assert [id for row in view for id in answered_ids(row)] == ["a", "a"]
+    assert ["of b" in str(row) for row in view if not answered_ids(row)].count(True) == 1
 
 
 async def test_nothing_stands_between_a_call_and_its_result_though_an_empty_row_came_there():
-    made = {"role": "assistant", "content": [use_of("srv", "server_tool_use"), use_of("b")]}
-    rows = [user("Look."), made, {"role": "assistant", "content": ""}, user([result_of("b")]), user("Go on.")]
-    async with open_context(Settings(token_counter="estimate")) as context:
-        await fill(context, rows)
-        view = await context.get_messages_for_request()
+    made = assistant([use_of("srv", "server_tool_use"), use_of("b")])
+    view = await view_of(made, assistant(""), results(("b", "of b")))
     at = next(at for at, row in enumerate(view) if use_of("b") in list(row["content"]))
-    assert view[at + 1] == user([result_of("b")])
+    assert view[at + 1] == results(("b", "of b"))

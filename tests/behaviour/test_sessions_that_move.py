@@ -15,15 +15,12 @@ from tests.laws.builders import Message
 
 
 @pytest.fixture(params=["sqlite to sqlite", "sqlite to postgres", "postgres to sqlite"])
-def places(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, str]:
+def places(request: pytest.FixtureRequest, tmp_path: Path) -> list[str]:
     """Where sessions come from, and where they go to."""
-    found = []
-    for name, kind in zip("ab", request.param.split(" to "), strict=True):
-        if kind == "postgres":
-            request.getfixturevalue("postgres")
-        path = tmp_path / f"{name}.db"
-        found.append(postgres_server.address_for(path) if kind == "postgres" else str(path))
-    return found[0], found[1]
+    if "postgres" in request.param:
+        request.getfixturevalue("postgres")
+    kinds = zip((tmp_path / "a.db", tmp_path / "b.db"), request.param.split(" to "), strict=True)
+    return [postgres_server.address_for(path) if kind == "postgres" else str(path) for path, kind in kinds]
 
 
 def opened(store: str, model: ScriptedSummarizer | None = None, log: Any = ()) -> Any:

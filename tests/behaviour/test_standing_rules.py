@@ -52,18 +52,26 @@ LOG = [user("Build the shop."), assistant("ok"), user(SAID), assistant("ok"), *s
 QUOTE = "i am done with prek"
 
 
-async def test_rules_that_a_model_found_are_kept_with_a_restored_log(tmp_path: Path):
-    store = tmp_path / "s.db"
-    async with begun(summarizer=reader(rule_of(QUOTE)), store=store, session_id="s") as context:
+async def test_rules_that_a_model_found_are_kept_with_their_log_through_restores_restarts_and_edits(tmp_path: Path):
+    kept = {"store": tmp_path / "s.db", "session_id": "s"}
+    async with begun(summarizer=reader(rule_of(QUOTE)), **kept) as context:
         await fill(context, *LOG)
-        found = [rule.quote for rule in context.standing_rules()]
+        found = context.standing_rules()
         id = await context.checkpoint()
         await context.set_messages([user("Start over.")])
         await context.restore(id)
-        assert [rule.quote for rule in context.standing_rules()] == found
-    async with begun(store=store, session_id="s", of=Settings, read_only=True) as context:
-        assert [rule.quote for rule in context.standing_rules()] == found
-    assert QUOTE in found
+        assert context.standing_rules() == found
+    assert [rule.quote for rule in found] == [QUOTE]
+    async with begun(**kept, of=Settings, read_only=True) as context:
+        assert context.standing_rules() == found
+    async with begun(**kept, summarizer=(again := reader(rule_of(QUOTE)))) as context:
+        await context.wait_idle(60)
+        assert (context.standing_rules(), again.jobs) == (found, [])
+        await context.set_messages([user("Start over."), *LOG])
+        await context.wait_idle(60)
+        assert [(rule.message, rule.quote) for rule in context.standing_rules()] == [(3, QUOTE)]
+        await context.set_messages(LOG[:2])
+        assert context.standing_rules() == []
 
 
 async def test_a_model_finds_rules_that_no_cue_tells_and_its_verdict_counts():
@@ -77,23 +85,6 @@ async def test_a_model_finds_rules_that_no_cue_tells_and_its_verdict_counts():
         assert f'- message 2: "{QUOTE}"' in contexts.block(view, "standing_rules")
         header = next(str(row["content"]) for row in view if "<history>" in str(row["content"]))
         assert (QUOTE in header, "was done" in header) == (False, True)
-
-
-async def test_a_session_that_is_opened_again_has_the_same_rules_and_a_replaced_log_those_of_what_is_left(tmp_path):
-    async with begun(store=tmp_path / "run.db", summarizer=reader(rule_of(QUOTE))) as context:
-        await fill(context, *LOG)
-        before = context.standing_rules()
-    assert [rule.quote for rule in before] == [QUOTE]
-    again = reader(rule_of("nothing"))
-    async with begun(store=tmp_path / "run.db", summarizer=again) as context:
-        await context.wait_idle(60)
-        assert (context.standing_rules(), len(again.jobs)) == (before, 0), "it asks nobody"
-    async with begun(store=tmp_path / "run.db", summarizer=reader(rule_of(QUOTE))) as context:
-        await context.set_messages([user("Start over."), *LOG])
-        await context.wait_idle(60)
-        assert [(rule.message, rule.quote) for rule in context.standing_rules()] == [(3, QUOTE)]
-        await context.set_messages(LOG[:2])
-        assert context.standing_rules() == []
 
 
 async def test_what_a_model_makes_up_is_dropped_and_no_reply_is_refused():

@@ -1,21 +1,21 @@
 """The fakes that users' tests may use."""
 
 import json
+from functools import partial
 
 import pytest
 
-from summarizing_context import Settings, SummarizerError, open_context
+from summarizing_context import Settings, SummarizerError
 from summarizing_context.testing import Conversation, ScriptedSummarizer, range_name
-from tests.behaviour.contexts import fill
+from tests.behaviour.contexts import begun
 
-SMALL = Settings(max_tokens=3_000, token_counter="estimate")
+small = partial(begun, of=Settings, max_tokens=3_000, count_tokens=None)
 
 
 @pytest.mark.parametrize("shape", ["openai", "anthropic"])
 async def test_a_scripted_summarizer_answers_for_a_conversation_of_each_shape(shape):
     summarizer = ScriptedSummarizer()
-    async with open_context(SMALL, summarizer=summarizer) as context:
-        await fill(context, Conversation(shape).turns(40), every=1)
+    async with small(Conversation(shape).turns(40), every=1, summarizer=summarizer) as context:
         assert await context.wait_idle(30)
         view = json.dumps(await context.get_messages_for_request())
         statistics = context.statistics()
@@ -27,8 +27,7 @@ async def test_a_scripted_summarizer_answers_for_a_conversation_of_each_shape(sh
 
 async def test_a_script_may_fail_and_then_answer():
     summarizer = ScriptedSummarizer([SummarizerError("down")] * 2)
-    async with open_context(SMALL, summarizer=summarizer) as context:
-        await fill(context, Conversation().turns(40))
+    async with small(Conversation().turns(40), summarizer=summarizer) as context:
         await context.compact()
         await context.wait_idle(60)  # a failed call is tried again after a moment
     assert len(summarizer.jobs) > 2

@@ -154,12 +154,7 @@ def test_a_named_format_is_taken_and_an_unknown_one_refused(tmp_path):
         ("a.json", b'[{"role": "user",\n "content": ]', ":2: not JSON: Expecting value at column 13; the file must be"),
         ("a.json", b"{}", ":1: no known format of a transcript"),
         ("a.json", b"3", ":1: no known format of a transcript"),
-        # more of its lines are broken than not
-        (
-            "a.jsonl",
-            b'{"role": "user"}\nab\n\ncd\n',
-            ":2: not JSON: Expecting value at column 1; each line must be one",
-        ),
+        ("a.jsonl", b'{"role": "user"}\nab\n\ncd\n', ":2: not JSON: Expecting value at column 1; each line must"),
         ("a.jsonl", b"\0" * 512, ":1: not JSON: "),
         ("a.jsonl", b'{\n"role": "user",\n"content": "hi"\n}\n', ":1: not JSON: "),
         ("a.jsonl", b'{"role": "us\n', ":1: not JSON: Unterminated string starting at column 10"),
@@ -311,12 +306,7 @@ def test_a_broken_line_anywhere_is_skipped_and_told_with_its_number(name: str, d
             assert [log.skipped.get("unreadable line", 0) for log in found] == [1, *[0] * (len(found) - 1)]
             (told,) = found[0].unreadable
             assert told.startswith(f"{path}:{at + 1}: ")
-
-
-@pytest.mark.parametrize(("name", "data"), CLIENT_LOGS.items(), ids=CLIENT_LOGS)
-def test_a_client_log_that_lost_any_one_line_is_still_a_log_of_that_client(name: str, data: bytes, tmp_path: Path):
-    lines, path = data.splitlines(keepends=True), tmp_path / "log.jsonl"
-    for at in range(len(lines)):
+    for at in range(len(lines)):  # and a log that lost any one line is still a log of that client
         path.write_bytes(b"".join([*lines[:at], lines[at][: len(lines[at]) // 2] + b"\n", *lines[at + 1 :]]))
         found = list(read(path))
         assert {log.format for log in found} == {name}

@@ -9,11 +9,11 @@ from typing import Any
 import anyio
 import pytest
 
-from summarizing_context import SummarizingContext, UndoError, message_text_parts
+from summarizing_context import Settings, SummarizingContext, UndoError, message_text_parts
 from summarizing_context.cli import main
 from summarizing_context.errors import ContextClosedError, StoreReadOnlyError
-from tests.behaviour.contexts import begun, fill, small
-from tests.laws.builders import count, session, user, words
+from tests.behaviour.contexts import Clock, begun, fill, reason, small, tiny
+from tests.laws.builders import assistant, count, result, session, user, words
 from tests.laws.checkers import goes_on, view_tokens
 from tests.laws.judge import SMALL
 from tests.laws.summarizers import Counting
@@ -39,13 +39,25 @@ async def until_activated(context: SummarizingContext, seed: int, times: int = 1
     raise AssertionError("no activation")
 
 
+def prefix_kept(before: list[Any], after: list[Any]) -> int:
+    """Tokens of what two views begin with, up to the line of a message in which they differ."""
+    texts = [["".join(message_text_parts(row)) for row in view] for view in (before, after)]
+    same = next(at for at, (old, new) in enumerate(zip(*texts, strict=False)) if old != new)
+    lines = [text[same].splitlines(keepends=True) for text in texts]
+    alike = [old for old, _ in takewhile(lambda pair: pair[0] == pair[1], zip(*lines, strict=False))]
+    return view_tokens(after[:same], count, 1_600, message_text_parts) + count("".join(alike))
+
+
 async def test_each_activation_is_remembered_with_its_figures(tmp_path: Path):
     async with opened(store=tmp_path / "a.db") as context:
         assert context.activations() == []
+        view: list[Any] = []
         for message in session(5, 200):
             await context.add_message(message)
             await context.wait_idle()
-            await context.get_messages_for_request()
+            before, view = view, await context.get_messages_for_request()
+            if reason(context):
+                assert context.activations()[-1].prefix_kept == prefix_kept(before, view)
         await context.compact()
         records, statistics = context.activations(), context.statistics()
         assert [one.number for one in records] == list(range(1, statistics.activations + 1))
@@ -60,19 +72,6 @@ async def test_each_activation_is_remembered_with_its_figures(tmp_path: Path):
         assert all(one.blocks > 0 and one.can_undo for one in records)
     async with opened(store=tmp_path / "a.db") as context:
         assert context.activations() == records
-
-
-async def test_the_prefix_that_an_activation_kept_is_counted_within_the_first_message_that_differs():
-    async with opened() as context:
-        for times in (2, 3):
-            before, after, _ = await until_activated(context, 7 + times, times=times)
-            texts = [["".join(message_text_parts(row)) for row in view] for view in (before, after)]
-            same = next(at for at, (old, new) in enumerate(zip(*texts, strict=False)) if old != new)
-            lines = [text[same].splitlines(keepends=True) for text in texts]
-            alike = [old for old, _ in takewhile(lambda pair: pair[0] == pair[1], zip(*lines, strict=False))]
-            whole = view_tokens(after[:same], count, 1_600, message_text_parts)
-            assert context.activations()[-1].prefix_kept == whole + count("".join(alike))
-            assert len(alike) > 1
 
 
 async def test_an_undo_brings_back_the_view_of_before():
@@ -126,3 +125,45 @@ async def test_what_cannot_be_undone_is_told_and_nothing_changes(tmp_path: Path)
             await context.undo_activation()
     with pytest.raises(ContextClosedError):
         context.activations()
+
+
+# Why a view begins differently.
+
+
+async def test_high_water_is_reached_as_the_session_grows():
+    async with begun(session(31, 140), every=1, of=tiny, max_tokens=3_000, count_tokens=None, clock=Clock()) as context:
+        assert set(context.statistics().activations_by_reason) == {"high_water"}
+        await context.get_messages_for_request()
+        assert reason(context) is None
+
+
+def thinking(number: int) -> list[dict[str, Any]]:
+    """A turn with signed thinking and a call."""
+    signed = {"type": "thinking", "thinking": "hm " * 5, "signature": f"s{number}"}
+    called = {"type": "tool_use", "id": f"c{number}", "name": "read", "input": {"at": number}}
+    return [
+        user(f"{number}: " + "Tell me of pears. " * (number % 7 + 1)),
+        assistant([signed, called]),
+        result("anthropic", f"c{number}", "a pear " * 40),
+        assistant([signed, {"type": "text", "text": "A pear. " * 20}]),
+    ]
+
+
+async def test_asking_whether_to_compact_knows_every_reason_and_does_nothing():
+    clock, reasons = Clock(), set()
+    options = {"max_tokens": 3_000, "idle_after": 60.0, "memory_include": "auto", "token_counter": "estimate"}
+    async with begun(of=Settings, clock=clock, count_tokens=None, **options) as context:
+        await context.memory.store("The pear tree is old.")
+        for at, message in enumerate(message for number in range(25) for message in thinking(number)):
+            clock.time += 100.0 if at % 8 == 7 else 1.0
+            await context.add_message(message)
+            if at % 13 == 12:
+                await context.pin(at // 2)
+            asked = await context.should_compact(), context.should_compress(), await context.should_compact()
+            before = context.statistics()
+            await context.get_messages_for_request()
+            told = reason(context)
+            assert asked == (told is not None,) * 3, (at, told)
+            assert before.activations == context.statistics().activations - (told is not None)
+            reasons.add(told)
+    assert reasons >= {None, "high_water", "idle", "explicit", "restored"}, "the first begins with a memory"

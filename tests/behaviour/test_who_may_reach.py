@@ -2,7 +2,6 @@
 
 import json
 import resource
-import signal
 import subprocess
 import sys
 import threading
@@ -18,9 +17,12 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from summarizing_context import Settings, open_context
+from summarizing_context import Settings
+from tests.behaviour.contexts import begun
 from tests.laws.builders import user
+from tests.proxy.clients import status
 from tests.proxy.fake import Fake, served
+from tests.proxy.test_attacks import asked, said
 
 LONG = 120  # seconds; no test waits for as long unless something hangs
 NOWHERE = "http://127.0.0.1:1"
@@ -44,20 +46,17 @@ def started(*words: str | Path, lines: int = 1) -> Iterator[list[str]]:
     """A command that serves, by the first lines that it prints."""
     printing: Any = {"stderr": subprocess.PIPE, "stdout": subprocess.DEVNULL, "text": True}
     with subprocess.Popen([*PROGRAM, *map(str, words)], **printing) as process:
-        late = threading.Timer(LONG, process.kill)  # a line that never comes ends the test
+        late = threading.Timer(LONG, process.kill)  # what never comes ends the test
         late.start()
         try:
             yield [process.stderr.readline().strip() for _ in range(lines)]
         finally:
+            process.terminate()
+            process.wait()
             late.cancel()
-            process.send_signal(signal.SIGTERM)
-            try:
-                process.wait(LONG)
-            except subprocess.TimeoutExpired:
-                process.kill()
 
 
-def proxy(store: Path, upstream: str, *options: str, lines: int = 1) -> Any:
+def proxy(store: Path | str, upstream: str, *options: str, lines: int = 1) -> Any:
     given = ["--store", store, "--listen", "0", "--anthropic", upstream, "--openai", upstream]
     return started("proxy", *given, *options, lines=lines)
 
@@ -68,10 +67,6 @@ def run(*words: str | Path, **how: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*PROGRAM, *map(str, words)], **options)
 
 
-def files_in(home: Path) -> list[Path]:
-    return [path for path in home.rglob("*") if path.is_file()]
-
-
 def asking() -> httpx.AsyncClient:
     return httpx.AsyncClient(trust_env=False, timeout=LONG)
 
@@ -79,11 +74,6 @@ def asking() -> httpx.AsyncClient:
 def place_of(url: str) -> str:
     """The address of a server, without the path of a URL."""
     return f"http://{urlsplit(url).netloc}"
-
-
-async def fill(store: Path) -> None:
-    async with open_context(Settings(store=str(store), session_id="s1")) as context:
-        await context.add_message(user("The database listens on port 6543."))
 
 
 async def test_a_request_without_the_token_is_refused_and_told_how_to_get_it(tmp_path: Path):
@@ -104,7 +94,7 @@ async def test_a_request_without_the_token_is_refused_and_told_how_to_get_it(tmp
 async def test_the_token_is_private_the_same_after_a_restart_and_of_no_use_once_others_can_read_it(home, tmp_path):
     with proxy(tmp_path / "run.db", NOWHERE) as (printed,):
         path = urlsplit(printed.split(": ")[0]).path
-    (kept,) = files_in(home)
+    (kept,) = (path for path in home.rglob("*") if path.is_file())
     assert path == f"/token/{kept.read_text().strip()}"
     assert kept.stat().st_mode & 0o777 == 0o600
     telling = [sys.executable, "-c", "import os; print(os.environ['ANTHROPIC_BASE_URL'])"]
@@ -116,13 +106,27 @@ async def test_the_token_is_private_the_same_after_a_restart_and_of_no_use_once_
         assert "can be read by others" in printed
 
 
+async def test_the_guards_hold_where_a_quicker_parser_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """`httptools` lets through what `h11` refuses, and loses bodies; uvicorn takes it wherever it can be imported."""
+    (tmp_path / "httptools.py").write_text("raise RuntimeError('the proxy took httptools')\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with proxy(":memory:", NOWHERE) as (printed,):
+        base = printed.split(": ")[0]
+        for lines in (b"Host: 127.0.0.1\r\nHost: evil.example", b"Host: 127.0.0.1\r\nX-A: " + b"a" * 300_000):
+            answer = await said(base, b"GET /_status HTTP/1.1\r\n" + lines + b"\r\n\r\n")
+            assert answer[9:12] in (b"400", b"431", b"")
+        answer = await said(base, asked(b"http://evil.example/_status", method=b"GET", body=b""))
+        assert answer.startswith(b"HTTP/1.1 400 ")
+        assert (await status(base))["requests"] == 0
+
+
 def test_where_the_disk_is_full_no_half_of_a_token_is_left(home: Path, tmp_path: Path):
     def fill_disk() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
 
     failed = run("proxy", "run", "--store", tmp_path / "run.db", "--", "true", preexec_fn=fill_disk)
     assert "cannot be read or made" in failed.stderr
-    assert files_in(home) == []
+    assert [path for path in home.rglob("*") if path.is_file()] == []
 
 
 async def test_without_a_token_there_is_a_warning_and_no_page_gets_anything_of_the_provider(tmp_path: Path):
@@ -166,7 +170,10 @@ async def check_link(link: str) -> None:
 
 
 async def test_the_inspector_opens_by_a_link_once_and_stands_in_a_folder_of_its_own(tmp_path: Path):
-    await fill(tmp_path / "run.db")
+    async with begun(
+        [user("The database listens on port 6543.")], of=Settings, store=tmp_path / "run.db", session_id="s1"
+    ):
+        pass
     with started("inspect", "--store", tmp_path / "run.db", "--listen", "0", "--no-browser") as (printed,):
         await check_link(printed.split()[0])
     with proxy(tmp_path / "run.db", NOWHERE) as (printed,):

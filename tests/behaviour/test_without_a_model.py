@@ -2,16 +2,14 @@
 
 import random
 import re
+from typing import Any
 
 import pytest
 
 from summarizing_context import Settings, SummarizingContext, SummaryJob, open_context
 from summarizing_context.testing import ScriptedSummarizer, default_summary
 from tests.behaviour.contexts import begun, fill, said
-from tests.laws.builders import assistant, call, count, result, user
-
-TOPICS = ["harbours", "lamps", "rivers", "gardens", "bridges", "markets", "trains", "letters", "windows", "orchards"]
-VERBS = ["shows", "explains", "lists", "compares", "describes", "mentions", "follows", "supports", "improves", "covers"]
+from tests.laws.builders import assistant, call, count, result, user, words
 
 RULES = [
     "From now on, never deploy on Fridays.",
@@ -28,18 +26,13 @@ RULES = [
 ]
 
 
-def sentences(dice: random.Random, number: int) -> str:
-    said = (f"The {dice.choice(TOPICS)} {dice.choice(VERBS)} {dice.choice(TOPICS)} {at}." for at in range(number))
-    return " ".join(said)
-
-
 async def view_of(context: SummarizingContext) -> str:
     await context.wait_idle()
     await context.compact()
     return str(await context.get_messages_for_request())
 
 
-def words(text: str) -> str:
+def letters(text: str) -> str:
     return " ".join(re.findall(r"\w+", text))
 
 
@@ -48,23 +41,9 @@ async def test_rules_of_a_chat_stand_in_the_last_view_in_eight_languages():
     async with open_context(Settings(max_tokens=16_000)) as context:
         for turn in range(110):
             rule = f" {RULES[turn // 9]}" if turn % 9 == 4 and turn // 9 < len(RULES) else ""
-            asked = f"What do you know about {dice.choice(TOPICS)} of {turn}?{rule}"
-            await fill(context, [user(asked), assistant(sentences(dice, 60))])
-        shown = words(await view_of(context))
-        assert [rule for rule in RULES if words(rule) not in shown] == []
-
-
-@pytest.mark.parametrize(("segments", "fixed"), [(16, 0), (32, 0), (32, 8_000)])
-async def test_no_room_of_the_header_stays_empty(segments: int, fixed: int):
-    """Its share is one of the room that a system row leaves."""
-    dice = random.Random(5)
-    async with open_context(Settings(max_tokens=16_000), count_tokens=count) as context:
-        if fixed:
-            await context.add_message({"role": "system", "content": "rule" * fixed})
-        while context.statistics().segments < segments:
-            await fill(context, [user(sentences(dice, 90)), assistant(sentences(dice, 90))])
-        await view_of(context)
-        assert 0.3 < sum(node.tokens for node in context.explain()) / (16_000 - fixed) < 0.55
+            await fill(context, [user(f"What do you know about part {turn}?{rule}"), assistant(words(dice, 400))])
+        shown = letters(await view_of(context))
+        assert [rule for rule in RULES if letters(rule) not in shown] == []
 
 
 @pytest.mark.parametrize(
@@ -72,45 +51,45 @@ async def test_no_room_of_the_header_stays_empty(segments: int, fixed: int):
 )
 async def test_rules_of_a_guide_that_a_tool_has_read_stay(tool: str, arguments: dict[str, str]):
     dice, rule = random.Random(7), "Releases must be signed with the key in vault/release.asc."
-    guide = f"# Guide\n\n{sentences(dice, 40)}\n\n- {rule}\n\n{sentences(dice, 40)}"
+    guide = f"# Guide\n\n{words(dice, 250)}\n\n- {rule}\n\n{words(dice, 250)}"
     called = call("openai", ("c1", tool, arguments))
     log = [user("Read the guide."), called, result("openai", "c1", guide)]
     async with begun(log, max_tokens=16_000, of=Settings) as context:
         for _ in range(120):
-            await fill(context, [assistant(sentences(dice, 60)), user("Go on.")])
+            await fill(context, [assistant(words(dice, 400)), user("Go on.")])
         assert f"guide.md: {rule}" in await view_of(context)
-
-
-ROOMS = [  # a budget, the share of it that a system row takes, and segments
-    (8_000, 0.0, 1), (8_000, 0.0, 40), (8_000, 0.7, 16), (8_000, 0.7, 40), (32_000, 0.0, 16), (32_000, 0.5, 40),
-]  # fmt: skip
-SIX = ["boats", "carry", "bread", "along", "quiet", "rivers", "while", "early", "lamps", "shine", "over", "bridges"]
 
 
 def at_length(job: SummaryJob) -> str:
     """A summary of about the length that it may have."""
     dice = random.Random(job.range_hash)
-    lines = (f"\n- {' '.join(dice.choices(SIX, k=6))}" for _ in range(job.max_tokens // 12 - 5))
+    lines = (f"\n- {words(dice, 9)}" for _ in range(job.max_tokens // 12 - 5))
     return default_summary(job) + ("".join(lines) if job.kind in ("segment", "rollup") else "")
 
 
-@pytest.mark.parametrize(("budget", "system", "segments"), ROOMS)
-async def test_summaries_and_merges_keep_their_share_in_any_room(budget: int, system: float, segments: int):
-    dice, fixed, options = random.Random(7), int(system * budget), {"count_tokens": lambda text: len(text) // 4}
+BY_MODEL = [
+    (8_000, 0.0, 1, 0.0), (8_000, 0.0, 40, 0.11), (8_000, 0.7, 16, 0.0), (8_000, 0.7, 40, 0.0), (32_000, 0.0, 16, 0.11),
+    (32_000, 0.5, 40, 0.11),
+]  # fmt: skip
+WITHOUT = [(16_000, 0.0, 16, 0.3), (16_000, 0.0, 32, 0.3), (16_000, 0.5, 32, 0.3)]
+
+
+@pytest.mark.parametrize(
+    ("budget", "system", "segments", "least", "model"),
+    [*((*room, ScriptedSummarizer(at_length)) for room in BY_MODEL), *((*room, None) for room in WITHOUT)],
+)
+async def test_no_room_of_the_header_stays_empty(budget: int, system: float, segments: int, least: float, model: Any):
+    """Its share is one of the room that a system row leaves; merges keep it too."""
+    dice, fixed = random.Random(5), int(system * budget)
     settings = Settings(max_tokens=budget, idle_after="never", start_at=0.0)
-    async with open_context(settings, summarizer=ScriptedSummarizer(at_length), **options) as context:
+    async with open_context(settings, summarizer=model, count_tokens=count) as context:
         if fixed:
             await context.add_message({"role": "system", "content": "rule" * (fixed - 8)})
         number = 0
         while context.statistics().segments < segments:
-            await context.add_message(said(number, " ".join(f"word{dice.randrange(999)}" for _ in range(640))))
+            await context.add_message(said(number, words(dice, 1_000)))
             number += 1
         for _ in range(4):
             await context.wait_idle()
             await context.summarize(1)
-        nodes = context.explain()
-    tokens = sum(node.tokens for node in nodes)
-    assert nodes
-    assert tokens <= 0.55 * (budget - fixed)
-    if segments >= 16 and budget - fixed >= 4_000:
-        assert tokens >= 0.11 * (budget - fixed), "no room stays empty beside what could be told"
+        assert least < sum(node.tokens for node in context.explain()) / (budget - fixed) < 0.55
