@@ -48,22 +48,13 @@ class Group(_Untyped, TyperGroup):
     """A family of commands."""
 
 
-class _Top(Group):
-    """Lists the commands that stand for themselves; those of one session are named below."""
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        for name in OF_ONE:
-            self.commands[name].hidden = True
-        super().format_help(ctx, formatter)
-
-
 _ABOUT = """Keep long agent sessions inside any token budget.
 
 Exit status: 0 ok, 1 law or check failed, 2 input, 3 no view fits, 4 store.
 """
 _OF_ONE = f"Of one session, as /context in a host (`COMMAND --help` explains one): {', '.join([*OF_ONE, 'continue'])}."
 _HELP: dict[str, Any] = {"context_settings": {"help_option_names": ["-h", "--help"]}, "help": _ABOUT, "epilog": _OF_ONE}
-app = typer.Typer(name=PROGRAM, cls=_Top, no_args_is_help=True, rich_markup_mode="rich", **_HELP)
+app = typer.Typer(name=PROGRAM, cls=Group, no_args_is_help=True, rich_markup_mode="rich", **_HELP)
 
 
 def _show_version(asked: bool) -> None:
@@ -162,20 +153,6 @@ def read_tokens(text: str | int, option: str | None = None) -> int:
     return int(digits) * factor
 
 
-def between(
-    least: float, most: float = 1_000_000_000, kind: type[int] | type[float] = int
-) -> Callable[[object], float]:
-    """Return a reader of numbers within these bounds."""
-
-    def read(text: object) -> float:
-        with suppress(ValueError):
-            if least <= (value := kind(str(text))) <= most:
-                return value
-        raise typer.BadParameter(f"{plain(text, 40)!r} is refused; give a number from {least:,} to {most:,}")
-
-    return read
-
-
 def listed(text: str | None) -> list[str]:
     """Return the names in a list with commas."""
     return [name.strip() for name in (text or "").split(",") if name.strip()]
@@ -221,11 +198,11 @@ BaseUrl = Annotated[str | None, option("URL", "Base URL of the model's server.")
 Budget = Annotated[int, option("N", "Tokens of a view, like 8k. Default: 16k.", parser=read_tokens, show_default=False)]
 ConfigPath = Annotated[Path | None, path("FILE", "Settings from this TOML or JSON file.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show calls, tokens, price; send nothing.")]
-_JOBS = option("N", "Processes, where no model is asked. Default: one per core.", parser=between(1))
+_JOBS = option("N", "Processes, where no model is asked. Default: one per core.", min=1)
 Jobs = Annotated[int | None, _JOBS]
 _JSON = option("PATH", "JSON to this file; - for standard output.", "--json", parser=read_place)
 JsonPath = Annotated[str | None, _JSON]
-MaxCalls = Annotated[int | None, option("N", "Stop after N calls; run again to go on.", parser=between(0))]
+MaxCalls = Annotated[int | None, option("N", "Stop after N calls; run again to go on.", min=0)]
 PromptsPath = Annotated[Path | None, path("DIR", "Your own prompts, <purpose>/v<N>.md in it.")]
 ReportFolder = Annotated[Path, path("DIR", "Reports and replies.")]
 StorePath = Annotated[str | None, option("STORE", "SQLite file, or postgresql://user@host/db.", parser=read_place)]

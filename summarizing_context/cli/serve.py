@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 _JSON = option("PATH", "JSON; - for standard error.", "--json", parser=options.read_place)
-_DRAIN = option("S", "Seconds to finish after SIGTERM.", parser=options.between(0, kind=float))
+_DRAIN = option("S", "Seconds to finish after SIGTERM.", min=0)
 
 
 @command(STORED)
@@ -150,7 +150,7 @@ def inspect(
 def worker(
     *,
     store: options.StorePath = None,
-    concurrency: Annotated[int | None, option("N", "Summaries made at once.", parser=options.between(1))] = None,
+    concurrency: Annotated[int | None, option("N", "Summaries made at once.", min=1)] = None,
     drain: Annotated[float, _DRAIN] = 20,
     own: OwnSettings,
     json_path: JsonPath = None,

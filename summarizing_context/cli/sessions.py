@@ -199,7 +199,7 @@ def _add(name: str, spec: Command) -> None:
     shown = [*signature(run).parameters.values()]
     kept = shown if name == "search" else shown[:2] if takes else shown[:1]
     run.__signature__ = Signature(kept)  # type: ignore[attr-defined]
-    command(STORED, name)(run)
+    command(STORED, name, hidden=True)(run)  # the help of all names it below
 
 
 for _name in OF_ONE:

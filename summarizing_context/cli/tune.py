@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from summarizing_context.cli import eval, options, output
-from summarizing_context.cli.options import TRANSCRIPTS, argument, between, command, option
+from summarizing_context.cli.options import TRANSCRIPTS, argument, command, option
 from summarizing_context.cli.output import InputError, Result, counted, dim, dollars, plain, table
 from summarizing_context.messages.tokens import TokenCounter, choose_counter
 from summarizing_context.summarizers.prompts import Prompt, latest, load, names, prompts_root
@@ -32,10 +32,10 @@ def tune(
     logs: Annotated[list[str], argument("LOGS", "Sources as `eval run` takes them.", parser=options.read_place)],
     *,
     prompt: Annotated[list[Path] | None, options.path("PATH", "A prompt to try; repeatable.", "--prompt")] = None,
-    propose: Annotated[int, option("N", "Prompts that the model writes.", parser=between(0, 1_000))] = 0,
+    propose: Annotated[int, option("N", "Prompts that the model writes.", min=0, max=1_000)] = 0,
     optimizer: Annotated[str, option("NAME", "What proposes: model or gepa.")] = "model",
     budget: options.Budget = 16_000,
-    held_out: Annotated[float, option("X", "Share to judge by only.", parser=between(0.1, 0.9, float))] = 0.5,
+    held_out: Annotated[float, option("X", "Share to judge by only.", min=0.1, max=0.9)] = 0.5,
     judge_model: Annotated[str | None, option("M", "Compares right answers, where logs have any.")] = None,
     cassette: eval.CassettePath = None,
     out: options.ReportFolder = Path("tune-report"),
@@ -70,7 +70,7 @@ def tune(
         name += f" ({len(tries) + 1})" if name in (one.name for one in (start, *tries)) else ""
         tries.append(trials.Variant(name, tuple(tried.values())))
     dataset = Dataset.load(*logs, format=own.format)
-    judge = None if judge_model is None else eval.asked_model(settings, judge_model)
+    judge = None if judge_model is None else replace(settings, model=judge_model, call_timeout=300.0)
     proposer = trials.propose_by_gepa if optimizer == "gepa" else trials.propose_by_model
     held = held_out if len(tries) > 1 or number else 0.0
 

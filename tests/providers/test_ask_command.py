@@ -33,7 +33,7 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def ask(log: Path, server: ProviderServer | None, *more: object, budget: object = "2k") -> int:
     url = OPENAI.base_url(server.root if server else "http://127.0.0.1:1")
-    models = ("--model", WRITER, "--judge-model", JUDGE, "--base-url", url, "--judge-base-url", url)
+    models = ("--model", WRITER, "--judge-model", JUDGE, "--base-url", url)
     return command("eval", "ask", log, "--budget", budget, *models, "--questions", 3, "--yes", *more)
 
 
@@ -107,7 +107,6 @@ BOTH = ("--model", WRITER, "--judge-model", JUDGE)
     ("given", "said"),
     [
         (("--model", WRITER, "--judge-model", WRITER), "name another model"),
-        ((*BOTH, "--judge-provider", "oracle"), "--judge-provider"),
         ((*BOTH, "--arms", "hierarchical", "--budget", "1500"), "there is no arm"),
         ((*BOTH, "--budget", "900k"), "take a budget below"),
         (("--judge-model", JUDGE), "--model: name the model that summarizes"),
@@ -134,8 +133,7 @@ def test_settings_of_ones_own_and_a_cap_for_all_calls(log, tmp_path, capsys):
     roles = ("--judge-model", JUDGE, "--yes")
 
     def asked(root: str, *more: object) -> int:
-        urls = ("--base-url", f"{root}/v1", "--judge-base-url", f"{root}/v1")
-        return command("eval", "ask", log, *own, *size, *roles, *urls, *more)
+        return command("eval", "ask", log, *own, *size, *roles, "--base-url", f"{root}/v1", *more)
 
     with serving_apart(answering) as server:
         assert asked(server.root, "--max-calls", 4) == 4
