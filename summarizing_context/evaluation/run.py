@@ -212,14 +212,13 @@ class Run:
                 settings = replace(settings, max_tokens=cases[0][0].budget)
             own: Any = nullcontext(arm.summarizer)
             async with open_model(settings, cassette) if arm.asks_model and cassette is not None else own as writer:
-                show = views.show_activated if recording is None else None
-                played = await views.play(messages, cuts, settings, writer, show, between_calls=show is None)
+                played = await views.play(messages, cuts, settings, writer, between_calls=recording is not None)
             if cassette is not None:
                 cassette.check()  # a context makes good what is missing; an eval must not
             part.spent.append(_spent(log, arm.name, history, played))
-            if played.refused and 2 * played.refused >= (calls := played.tally.model_calls):
-                refused_share = f"{played.refused:,} of {calls:,} replies cannot serve as summaries"
-                part.left_out.append(f"{log.name}, {arm.name}: {refused_share}; extracts stand for them")
+            if (extracts := played.stand_ins) > len(played.summaries):
+                about = f"{extracts:,} replies cannot serve as summaries; extracts stand for them"
+                part.left_out.append(f"{log.name}, {arm.name}: {about}")
             texts |= {(case.name, arm.name): played.views[case.cut] for case, _ in cases}
         refused = [case.name for case, _ in cases if "" in (texts.get((case.name, arm.name)) for arm in self.arms)]
         part.left_out += [f"{name}: its system rows leave no room; take a larger budget" for name in refused]

@@ -83,7 +83,6 @@ class Played(NamedTuple):
     views: dict[int, str]
     tally: Tally
     summaries: list[tuple[int, int, str]]
-    refused: int  # replies that cannot serve as summaries
     stand_ins: int  # segments for which no reply could serve, so that an extract stands for them
 
 
@@ -118,24 +117,9 @@ async def play(
                 views[at] = await show(context, text) if show is not None else text
             if message is not None:
                 await recorder.add(message)
-        figures, nodes = context.statistics(), context.summaries()
+        nodes = context.summaries()
         summaries = [(node.start, node.stop, node.text) for node in nodes if node.made_by != "stand-in"]
-        return Played(views, recorder.finish(), summaries, figures.refused_replies, len(nodes) - len(summaries))
-
-
-async def show_activated(context: SummarizingContext, _: str) -> str:
-    """Return a view that follows an activation, with all merges of a model; nothing where fixed rows leave no room."""
-    for number in range(2):  # a merge that the first view lacks is in the second
-        provider = SimpleNamespace(name=f"{len(context)}-{number}")
-        try:
-            view = await context.get_messages_for_request(provider=provider)
-        except BudgetError:
-            return ""
-        nodes = context.explain()
-        await context.wait_idle()
-        if not any(node.segments > 1 and node.made_by == "stand-in" for node in nodes):
-            break
-    return text_of(view)
+        return Played(views, recorder.finish(), summaries, len(nodes) - len(summaries))
 
 
 async def show_filled(context: SummarizingContext, best: str, *, budget: float, past: Past) -> str:
