@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
+from typer import rich_utils
 from typer.core import TyperCommand, TyperGroup
 
 from summarizing_context.cli.output import PROGRAM, InputError, Result, plain
@@ -48,13 +49,24 @@ class Group(_Untyped, TyperGroup):
     """A family of commands."""
 
 
+class _Top(Group):
+    """Lists the commands that stand for themselves; those of one session are named below."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        for name in OF_ONE:
+            self.commands[name].hidden = True
+        super().format_help(ctx, formatter)
+
+
+rich_utils.RANGE_STRING = ""  # who gives a number beyond its bounds is told them; here they would take half the screen
+
 _ABOUT = """Keep long agent sessions inside any token budget.
 
 Exit status: 0 ok, 1 law or check failed, 2 input, 3 no view fits, 4 store.
 """
 _OF_ONE = f"Of one session, as /context in a host (`COMMAND --help` explains one): {', '.join([*OF_ONE, 'continue'])}."
 _HELP: dict[str, Any] = {"context_settings": {"help_option_names": ["-h", "--help"]}, "help": _ABOUT, "epilog": _OF_ONE}
-app = typer.Typer(name=PROGRAM, cls=Group, no_args_is_help=True, rich_markup_mode="rich", **_HELP)
+app = typer.Typer(name=PROGRAM, cls=_Top, no_args_is_help=True, rich_markup_mode="rich", **_HELP)
 
 
 def _show_version(asked: bool) -> None:

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from summarizing_context.evaluation.replay import Tally
 
 
-_MOST_ROWS = 24  # that are shown one by one
 _SKIPPED = "Skipped, being no messages"
 
 
@@ -161,21 +160,16 @@ def replay(
     document = {"rows": rows, "totals": sums, "total": total.figures(), "timings": list(TIMINGS)}
     document["unreadable"] = [str(error) for error in unreadable]
 
-    # Of many files only those that broke laws are shown. A dry run shows what summaries would take.
+    # A dry run shows what summaries would take.
     price = load_models(settings.prices).price_of(str(settings.model)) if own.dry_run else None
-    laws = ("refused_views", *LAW_FIGURES)
-    seen, named = [row for row in rows if len(rows) <= _MOST_ROWS or any(map(row.get, laws))], list[Any]()
-    for row in (*seen, None, *sums):
+    named = list[Any]()
+    for row in (*rows, None, *sums):
         if row is not None:
-            broken = [f"{row[law]:,} {law.replace('_', ' ')}" for law in laws if row[law]]
+            broken = [f"{row[law]:,} {law.replace('_', ' ')}" for law in ("refused_views", *LAW_FIGURES) if row[law]]
             cost = None if price is None else price.cost(row["model_input_tokens"], row["model_output_tokens"])
             file = f"{row['strategy']}: " * (len(variants) > 1) + Path(row["file"]).name
-            figures = {
-                "hit": f"{row['prefix_hit']:.1%}",
-                "mean": round(row["mean_view_tokens"]),
-                "price": dollars(cost),
-            }
-            row = {**row, **figures, "file": file, "broken": mark(not broken, "0", ", ".join(broken))}
+            row = {**row, "file": file, "broken": mark(not broken, "0", ", ".join(broken)), "price": dollars(cost)}
+            row |= {"hit": f"{row['prefix_hit']:.1%}", "mean": round(row["mean_view_tokens"])}
         named.append(row)
     columns = {"file": "file", "#budget": "budget"}
     if own.dry_run:
@@ -188,16 +182,12 @@ def replay(
         columns |= {"#broken laws": "broken", "#mean view": "mean", "#activ.": "activations"}
         columns |= {"#reused": "hit", "#uncached": "uncached_tokens", "#ms p99": "view_p99_ms"}
         tokens = f"{total.model_input_tokens:,} tokens in, {total.model_output_tokens:,} out"
-        called = f"The model was called {total.model_calls:,} times for summaries: {tokens}."
-        if not total.model_calls:
-            called = "No model was called; where none is named, summaries are extracted from the text."
+        called = f"A model was called {total.model_calls:,} times for summaries: {tokens}."
         moved = "activ.: how often a view moved on; reused: the share of it that a prompt cache holds."
         counter = [] if total.token_counter is None else [f"Tokens are counted by {total.token_counter}."]
         shown = [*map(dim, (moved, called, *counter))]
         shown += _counts("Repairs", {kind.replace("_", " "): count for kind, count in total.repairs.items()})
         shown += _counts(_SKIPPED, total.skipped)
-    if len(seen) < len(rows):
-        shown.append(dim(f"{len(rows) - len(seen):,} rows in which every law held are left out; --json has them."))
     shown.insert(0, table("Dry run" if own.dry_run else "Replayed", columns, named, wide="file"))
     status = Status.BAD_INPUT if unreadable and status != Status.LAW_BROKEN else status
     return Result(document, shown, status, output.told_lines(total.skipped_lines, unreadable))

@@ -19,7 +19,7 @@ import typer
 from summarizing_context.cli import options, output
 from summarizing_context.cli.options import OF_ONE, STORED, Place, argument, command, option, store_of
 from summarizing_context.cli.output import InputError, Result, Status, number, plain, progress, table
-from summarizing_context.commands import COMMANDS, PREFIX, Command, CommandResult, activated
+from summarizing_context.commands import COMMANDS, PREFIX, Command, CommandResult
 from summarizing_context.errors import MessageError, SessionInUseError, StoreError
 from summarizing_context.messages.reading import message_text_parts
 from summarizing_context.settings import Settings, is_address, shown_store
@@ -150,7 +150,6 @@ def view(
 async def _perform(settings: Settings, name: str, line: str) -> CommandResult:
     """Run a `/context` command on a stored session; one that covers the past goes on until the summaries are there."""
     from summarizing_context.assembly import open_context
-    from summarizing_context.views.view import ActivationReport
 
     writes = COMMANDS[name].writes
     async with open_context(settings, read_only=not writes) as context:
@@ -163,10 +162,7 @@ async def _perform(settings: Settings, name: str, line: str) -> CommandResult:
             again = await context.handle_command(line)
             if not again.data.get("activated"):
                 break
-            before, after = result.data["tokens_before"], again.data["tokens_after"]  # of all together
-            told = {**again.data, "tokens_before": before, "freed": before - after}
-            report = ActivationReport(**{field: told[field] for field in ActivationReport._fields})
-            result = activated(report, context.statistics())
+            result = again
         return result
 
 
@@ -199,7 +195,7 @@ def _add(name: str, spec: Command) -> None:
     shown = [*signature(run).parameters.values()]
     kept = shown if name == "search" else shown[:2] if takes else shown[:1]
     run.__signature__ = Signature(kept)  # type: ignore[attr-defined]
-    command(STORED, name, hidden=True)(run)  # the help of all names it below
+    command(STORED, name)(run)
 
 
 for _name in OF_ONE:

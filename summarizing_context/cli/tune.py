@@ -19,7 +19,10 @@ from summarizing_context.cli import eval, options, output
 from summarizing_context.cli.options import TRANSCRIPTS, argument, command, option
 from summarizing_context.cli.output import InputError, Result, counted, dim, dollars, plain, table
 from summarizing_context.messages.tokens import TokenCounter, choose_counter
+from summarizing_context.settings import Settings
 from summarizing_context.summarizers.prompts import Prompt, latest, load, names, prompts_root
+from summarizing_context.summarizers.sdk import fenced
+from summarizing_context.transcripts import read_session
 
 if TYPE_CHECKING:
     from summarizing_context.evaluation.cassettes import Cassette
@@ -146,7 +149,8 @@ def _given(path: Path, option: str) -> list[Prompt]:
 
 # The prompts that there are
 
-family = options.family("prompts", TRANSCRIPTS, "Show prompts, and what they cost.")
+family = options.family("prompts", TRANSCRIPTS, "Show prompts, what they cost, and how they are sent.")
+_Name = Annotated[str, argument("NAME", "segment/v3, or segment for the newest version.")]
 
 
 @command(family, name="list")
@@ -163,7 +167,7 @@ def list_prompts(prompts: options.PromptsPath = None) -> Result:
 
 @command(family)
 def show(
-    name: Annotated[str, argument("NAME", "segment/v3, or segment for the newest version.")],
+    name: _Name,
     prompts: options.PromptsPath = None,
 ) -> Result:
     """Show the whole text of one prompt; what it is for and costs goes to standard error.
@@ -171,16 +175,56 @@ def show(
     Examples:
         prompts show segment > mine.md
     """
-    counter, known = anyio.run(choose_counter, "auto"), list[str]()
-    for root in (_root(prompts), prompts_root()):  # the user's folder goes before what is shipped
-        known = names(root)
-        if name in known or any(one.startswith(f"{name}/") for one in known):
-            prompt = load(name, root=root) if name in known else latest(name, root=root)
-            about = _described(prompt, counter)
-            told = [plain(f"{about['name']}: {about['about']} {about['fixed_tokens']} tokens by {counter.name}.")]
-            whole = {"placeholders": sorted(prompt.placeholders), "text": prompt.text}
-            return Result({**about, "token_counter": counter.name, **whole}, [prompt.text], remarks=told)
-    raise InputError(f"there is no prompt {plain(name, 40)!r}; there are {', '.join(known)}")
+    prompt, counter = _find(name, prompts), anyio.run(choose_counter, "auto")
+    about = _described(prompt, counter)
+    told = [plain(f"{about['name']}: {about['about']} {about['fixed_tokens']} tokens by {counter.name}.")]
+    whole = {"placeholders": sorted(prompt.placeholders), "text": prompt.text}
+    return Result({**about, "token_counter": counter.name, **whole}, [prompt.text], remarks=told)
+
+
+@command(family)
+def render(
+    name: _Name,
+    transcript: Annotated[Path, argument("TRANSCRIPT", "One of any known format.", parser=options.read_path)],
+    format: options.TranscriptFormat = "auto",
+    number: Annotated[int, option("N", "Number of the segment or merge.", min=1)] = 1,
+    prompts: options.PromptsPath = None,
+) -> Result:
+    """Show the exact request that a prompt is sent with for a real segment or merge.
+
+    Nothing is sent. Messages are cut into segments as a session would cut them.
+
+    Examples:
+        prompts render segment run.jsonl
+        prompts render rollup run.jsonl --number 2
+    """
+    from summarizing_context.evaluation.cassettes import assumed_summary
+    from summarizing_context.evaluation.tune import SUMMARIES
+    from summarizing_context.evaluation.views import play
+    from summarizing_context.testing import ScriptedSummarizer
+
+    prompt, counter = _find(name, prompts), anyio.run(choose_counter, "auto")
+    if prompt.name not in SUMMARIES:
+        raise InputError(f"{prompt.name} is not sent with parts of a session; those are {', '.join(SUMMARIES)}")
+    found, model = read_session(transcript, format=format), ScriptedSummarizer(assumed_summary)
+    settings = Settings.load(summarizer="extractive", start_at=0.0, max_tokens=16_000)
+    anyio.run(play, found.messages, (), settings, model)
+    jobs = sorted((job for job in model.jobs if job.kind == prompt.name), key=lambda job: (job.rank, job.start))
+    if number > len(jobs):
+        few = f"there are {len(jobs)}; give --number up to that" if jobs else "the session is too short for one"
+        raise InputError(f"number {number} of {prompt.name}: {few}, or take another log")
+    job = jobs[number - 1]
+    slots = {"system": prompt.render(max_tokens=job.max_tokens), "user": fenced(job)}
+    tokens = {slot: counter.count(text) for slot, text in slots.items()}
+    named = f"{prompt.name}/v{prompt.version}"
+    where = f"messages {job.start}–{job.stop - 1}, number {number} of {len(jobs)}"
+    shown: list[RenderableType] = [f"{named} for {where}"]
+    for slot, text in slots.items():
+        shown += [Text(f"── {slot}, {tokens[slot]:,} tokens by {counter.name}", style="bold"), text]
+    about = {name: getattr(job, name) for name in ("rank", "start", "stop", "max_tokens")}
+    document = {"prompt": named, **about, "number": number, "among": len(jobs), **slots}
+    document |= {"tokens": tokens, "token_counter": counter.name}
+    return Result(document, shown, remarks=output.told_lines(found.unreadable))
 
 
 def _described(prompt: Prompt, counter: TokenCounter) -> dict[str, Any]:
@@ -189,6 +233,15 @@ def _described(prompt: Prompt, counter: TokenCounter) -> dict[str, Any]:
 
     known = {"name": f"{prompt.name}/v{prompt.version}", "purpose": prompt.name, "version": prompt.version}
     return {**known, "about": prompt.purpose, "fixed_tokens": counter.count(fixed_text(prompt)), "hash": prompt.hash}
+
+
+def _find(name: str, folder: Path | None) -> Prompt:
+    """Return a prompt of the user's folder, else a shipped one. Raise `InputError`."""
+    for root in (_root(folder), prompts_root()):
+        known = names(root)
+        if name in known or any(one.startswith(f"{name}/") for one in known):
+            return load(name, root=root) if name in known else latest(name, root=root)
+    raise InputError(f"there is no prompt {plain(name, 40)!r}; there are {', '.join(known)}")
 
 
 def _root(folder: Path | None) -> Any:

@@ -146,12 +146,7 @@ class Cassette:
     """
 
     def __init__(
-        self,
-        path: Path,
-        mode: Mode = "replay",
-        *,
-        max_calls: int | None = None,
-        secrets: Iterable[str | None] = (),
+        self, path: Path, mode: Mode = "replay", *, max_calls: int | None = None, secrets: Iterable[str | None] = ()
     ) -> None:
         if mode == "replay" and not path.exists():
             lacking = "there are no recorded replies; a run with the key of a model makes them"
@@ -315,24 +310,15 @@ class RecordedModel:
 
     async def ask(self, request: Request, *, assumed: str = "", is_usable: Usable = lambda _: True) -> Reply:
         """Return the reply to a request, asked again while that may help. Raise as `Cassette.reply` does."""
-
-        async def call(clean: Request) -> SummaryReply:
-            asked = self._model.complete(clean.system, "\n\n".join(clean.user), clean.max_tokens)
-            return await call_within(self._timeout, asked)
-
-        return await self._cassette.reply(request, partial(self._sent, call, 3), assumed=assumed, is_usable=is_usable)
+        return await self._cassette.reply(request, partial(self._sent, None, 3), assumed=assumed, is_usable=is_usable)
 
     async def summarize(self, job: SummaryJob, *, kind: str = "") -> SummaryReply:
         """Return the recorded summary. Raise `SummarizerRefused` where there is none; `Cassette.check` says why.
 
         A context tries again by itself. Who asks without one names a `kind`, and here it is tried again.
         """
-
-        async def call(clean: Request) -> str | SummaryReply:
-            return await self._model.summarize(replace(job, instructions=clean.system, content=clean.user[0]))
-
         request = Request(kind or job.kind, self.maker, job.instructions, (job.content,), job.max_tokens)
-        send, is_usable = partial(self._sent, call, 3 if kind else 1), lambda kept: not (kept.fault and self._is_needed)
+        send, is_usable = partial(self._sent, job, 3 if kind else 1), lambda kept: not (kept.fault and self._is_needed)
         try:
             reply = await self._cassette.reply(request, send, assumed=assumed_summary(job), is_usable=is_usable)
         except errors.CassetteError:
@@ -344,11 +330,14 @@ class RecordedModel:
             raise errors.SummarizerRefused(reply.fault)
         return SummaryReply(reply.text, reply.input_tokens, reply.output_tokens, reply.truncated, reply.cached_tokens)
 
-    async def _sent(self, call: Send, attempts: int, clean: Request) -> str | SummaryReply:
+    async def _sent(self, job: SummaryJob | None, attempts: int, clean: Request) -> str | SummaryReply:
         lasting = (Fault.KEY, Fault.NOT_FOUND, Fault.REQUEST, Fault.REDIRECT)  # a wrong key stays wrong
         for attempt in count(1):
             try:
-                return await call(clean)
+                if job is not None:
+                    return await self._model.summarize(replace(job, instructions=clean.system, content=clean.user[0]))
+                asked = self._model.complete(clean.system, "\n\n".join(clean.user), clean.max_tokens)
+                return await call_within(self._timeout, asked)
             except errors.SummarizerRefused:  # an answer
                 raise
             except errors.SummarizerError as error:

@@ -110,7 +110,6 @@ class Spent(msgspec.Struct, frozen=True, omit_defaults=True):
     output_tokens: int = 0
     laws: dict[str, int] | None = None  # that were broken, with how often; None where no view was judged
     summaries: list[tuple[int, int, str]] = []  # first message, one past the last, text
-    stand_ins: int = 0  # segments for which no reply could serve, so that an extract stands for them
 
 
 class Pair(msgspec.Struct, frozen=True):
@@ -232,11 +231,6 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
             for side in ("better", "worse"):
                 names = [name for name, words in leads.items() if words.startswith(side)]
                 said += f"; {side} on {', '.join(names)}" if names else ""
-            for name in (arm, other):
-                rows = [one for one in self.spent if one.arm == name]
-                if extracts := sum(one.stand_ins for one in rows):
-                    made = f"{extracts + sum(len(one.summaries) for one in rows)} summaries of {name}"
-                    said += f"; extracts stand for {extracts} of {made}, whose replies could not serve"
             return f"{said}."
         arm, score = self.first, self.score(self.first)
         if score is None:

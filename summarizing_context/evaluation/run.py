@@ -192,9 +192,6 @@ class Run:
         first = next((arm.settings for arm in self.arms if arm.settings is not None), Settings())
         messages = [*log.read()] if cassette is None else [*map(cassette.scrub, log.read())]
         cases = log.ask(messages, int(first.max_tokens))
-        if cassette is not None:  # questions for secrets are left out
-            for _, questions in cases:
-                questions[:] = [one for one in questions if all(cassette.clean(text) == text for text in one.values)]
         recording, texts = self.dataset.recording, dict[tuple[str, str], str]()  # views by case and arm
         bare = [arm.name for arm in self.arms if arm.settings is None]
         history = sum(map(message_tokens, messages))
@@ -216,9 +213,9 @@ class Run:
             if cassette is not None:
                 cassette.check()  # a context makes good what is missing; an eval must not
             part.spent.append(_spent(log, arm.name, history, played))
-            if (extracts := played.stand_ins) > len(played.summaries):
-                about = f"{extracts:,} replies cannot serve as summaries; extracts stand for them"
-                part.left_out.append(f"{log.name}, {arm.name}: {about}")
+            if extracts := played.stand_ins:
+                refused = f"{extracts} of {extracts + len(played.summaries)} replies cannot serve as summaries"
+                part.left_out.append(f"{log.name}, {arm.name}: {refused}; extracts stand for them")
             texts |= {(case.name, arm.name): played.views[case.cut] for case, _ in cases}
         refused = [case.name for case, _ in cases if "" in (texts.get((case.name, arm.name)) for arm in self.arms)]
         part.left_out += [f"{name}: its system rows leave no room; take a larger budget" for name in refused]
@@ -311,4 +308,4 @@ async def record(
 def _spent(log: Log, arm: str, history: int, played: views.Played) -> Spent:
     tally = played.tally
     tokens = tally.model_input_tokens, tally.model_output_tokens
-    return Spent(log.session, arm, history, *tokens, tally.broken_laws(), played.summaries, played.stand_ins)
+    return Spent(log.session, arm, history, *tokens, tally.broken_laws(), played.summaries)

@@ -154,34 +154,30 @@ def tune(
     `judge` are settings of a model that answers the data set's questions from the views of both, and marks the answers.
     Raise `SettingsError` where nothing can be measured by, and what a cassette raises.
     """
-    start, found = trial.start, trial.reports
-    for variant in (start, *tries, *(proposals(trial) if proposals is not None else ())):
-        trial.of(variant)
+    start, found, is_chosen = trial.start, trial.reports, trial.choosing is not trial.judging
+    if judge is not None and trial.judging.recording is None:
+        raise SettingsError("right answers need questions with answers; take a folder that `eval ask` has recorded")
+    if is_chosen:
+        for variant in (start, *tries, *(proposals(trial) if proposals is not None else ())):
+            trial.of(variant)
+    else:
+        trial.variants |= {one.name: one for one in (start, *tries)}
+        found |= dict.fromkeys(trial.variants, trial.measure(trial.judging, start, *tries, judge=judge))
     tried = {name: report.score(name) for name, report in found.items()}
     if tried[start.name] is None:
         nothing = "no view leaves out a value that is used later; give other logs, or another budget"
         raise SettingsError(f"nothing to measure: {nothing}")
     others = [name for name in tried if name != start.name]
     new = trial.variants[max(others, key=lambda name: tried[name] or (0.0,), default=start.name)]
-    both, is_chosen = [start] if new is start else [start, new], trial.choosing is not trial.judging
-    judge = None if new is start else judge
-    if judge is not None and trial.judging.recording is None:
-        raise SettingsError("right answers need questions with answers; take a folder that `eval ask` has recorded")
-    report, other = found[start.name], found[new.name]
-    if is_chosen or judge is not None:
-        report = trial.measure(trial.judging, *both, judge=judge)
-    else:  # both were measured on these sessions, one after the other
-        pairs = zip(report.asked, other.asked, strict=True)
-        asked = [msgspec.structs.replace(one, answers=one.answers | two.answers) for one, two in pairs]
-        joined = {name: getattr(report, name) | getattr(other, name) for name in ("arms", "settings")}
-        joined |= {name: getattr(report, name) + getattr(other, name) for name in ("views", "spent")}
-        report = msgspec.structs.replace(report, asked=asked, **joined)
+    report = found[start.name]
+    if is_chosen:
+        report = trial.measure(trial.judging, *dict.fromkeys((start, new)), judge=None if new is start else judge)
 
     # The winner is surely better. Where others chose it, it has to be no worse here.
     change = report.ahead(new.name, start.name)
     wins = change is not None and change.low > 0
     if is_chosen:
-        gain = paired(other.points(new.name), found[start.name].points(start.name))
+        gain = paired(found[new.name].points(new.name), found[start.name].points(start.name))
         wins = gain is not None and change is not None and 4 * gain.mean > gain.high - gain.low and change.mean > 0
 
     # What the summaries of a million tokens of history cost.
@@ -189,7 +185,8 @@ def tune(
     price = load_models(trial.settings.prices).price_of(trial.settings.model or "")
     for name, one in found.items():
         fields = "input_tokens", "output_tokens", "history_tokens"
-        read, written, history = (sum(getattr(row, field) for row in one.spent) for field in fields)
+        rows = [row for row in one.spent if row.arm == name]
+        read, written, history = (sum(getattr(row, field) for row in rows) for field in fields)
         dollars[name] = None if price is None or not history else price.cost(read, written) * 1_000_000 / history
     diff: list[str] = []
     for purpose in dict.fromkeys(one.name for one in (*start.prompts, *new.prompts)):

@@ -56,6 +56,7 @@ def test_every_command_names_the_lines_of_a_transcript_that_it_skips(run: Runner
         "import": [path, "--store", tmp_path / "logs.db"],
         "replay": [path, "--budget", "4k"],
         "replay --dry-run": [path, "--budget", "4k", "--summarizer", "openai", "--model", "gpt-5.4-mini"],
+        "prompts render": ["segment", path],
         "eval run": [path, "--budget", "4k", "--jobs", 1, "--out", tmp_path / "report"],
     }
     for command, arguments in commands.items():

@@ -1,8 +1,8 @@
-"""`prompts`: list and show."""
+"""`prompts`: list, show, render."""
 
 from pathlib import Path
 
-from cli.commands import Runner
+from cli.commands import Runner, says, write_transcript
 
 from summarizing_context.summarizers.prompts import latest, load, names
 
@@ -27,3 +27,13 @@ def test_a_folder_of_the_user_goes_before_what_is_shipped(run: Runner, tmp_path:
     assert run("prompts", "show", "memory", "--prompts", tmp_path / "mine").status == 0
     own.write_text("no front matter", encoding="utf8")
     assert run("prompts", "list", "--prompts", tmp_path / "mine").status == 2
+
+
+def test_a_request_is_rendered_for_a_transcript(run: Runner, tmp_path: Path):
+    messages = [says("user", f"{at} " + "look at the log in /var/log/app.log again " * 200) for at in range(6)]
+    file = write_transcript(tmp_path / "run.jsonl", messages)
+    rendered = run("prompts", "render", "segment", file, "--json", "-").document
+    assert rendered["system"] == latest("segment").render(max_tokens=rendered["max_tokens"])
+    assert messages[0]["content"][:40] in rendered["user"]
+    ran = run("prompts", "render", "segment", file, "--number", 99)
+    assert (ran.status, f"there are {rendered['among']}; give --number" in " ".join(ran.err.split())) == (2, True)
