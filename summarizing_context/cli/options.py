@@ -16,7 +16,7 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 from typer import rich_utils
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperGroup, TyperOption
 
 from summarizing_context.cli.output import PROGRAM, InputError, Result, plain
 from summarizing_context.commands import COMMANDS
@@ -30,26 +30,16 @@ TRANSCRIPTS, STORED, SERVE = "Transcripts and prompts", "Stored sessions", "Serv
 OF_ONE = [name for name in COMMANDS if name != "help"]  # commands of one session, as in a host
 
 
-class _Untyped:
-    """Show no type of an option that takes no value."""
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
-        for one in params:
-            if getattr(one, "is_flag", False):
-                one.metavar = ""
-        return params
+def _shown_type(option: TyperOption, ctx: Any) -> str:
+    return option.metavar or ""
 
 
-class _Command(_Untyped, TyperCommand):
-    pass
+# The help shows what a metavar says, and neither the type of a flag nor bounds, which would take half of the screen.
+TyperOption.display_type_rich = _shown_type  # type: ignore[method-assign]
+rich_utils.RANGE_STRING = ""
 
 
-class Group(_Untyped, TyperGroup):
-    """A family of commands."""
-
-
-class _Top(Group):
+class _Top(TyperGroup):
     """Lists the commands that stand for themselves; those of one session are named below."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
@@ -57,8 +47,6 @@ class _Top(Group):
             self.commands[name].hidden = True
         super().format_help(ctx, formatter)
 
-
-rich_utils.RANGE_STRING = ""  # who gives a number beyond its bounds is told them; here they would take half the screen
 
 _ABOUT = """Keep long agent sessions inside any token budget.
 
@@ -90,7 +78,7 @@ def command(to: typer.Typer | str, name: str = "", **given: Any) -> Callable[[Co
     def add(command: Command) -> Command:
         place, panel = (app, to) if isinstance(to, str) else (to, None)
         help = help_of(command.__doc__ or "")
-        place.command(name or command.__name__, cls=_Command, rich_help_panel=panel, **help, **given)(flat(command))
+        place.command(name or command.__name__, rich_help_panel=panel, **help, **given)(flat(command))
         return command
 
     return add
@@ -98,7 +86,7 @@ def command(to: typer.Typer | str, name: str = "", **given: Any) -> Callable[[Co
 
 def family(name: str, panel: str, about: str) -> typer.Typer:
     """Return a family of commands, with `about` as its help."""
-    made = typer.Typer(cls=Group, **help_of(about), no_args_is_help=True, rich_markup_mode="rich")
+    made = typer.Typer(**help_of(about), no_args_is_help=True, rich_markup_mode="rich")
     app.add_typer(made, name=name, rich_help_panel=panel)
     return made
 

@@ -23,9 +23,8 @@ from rich.text import Text
 from summarizing_context import transcripts
 from summarizing_context.cli import options, output
 from summarizing_context.cli.options import TRANSCRIPTS, command, listed, option, read_tokens, store_of
-from summarizing_context.cli.output import Result, Status, counted, dim, dollars, mark, number, plain, table
+from summarizing_context.cli.output import InputError, Result, Status, counted, dim, dollars, mark, number, plain, table
 from summarizing_context.errors import TranscriptError
-from summarizing_context.models import load_models
 from summarizing_context.settings import Settings, shown_store
 
 if TYPE_CHECKING:
@@ -52,7 +51,9 @@ def demo(
     from summarizing_context.evaluation.demo import demo_session, play_demo
     from summarizing_context.views.view import REASON_WORDS
 
-    settings = Settings(store=keep or ":memory:", summarizer="extractive", max_tokens=budget)
+    if keep is not None and keep.exists():
+        raise InputError(f"--keep: {plain(keep)} is there already; name a new file")
+    settings = Settings(store=keep or ":memory:", session_id="demo", summarizer="extractive", max_tokens=budget)
     messages = demo_session()
     announced = f"Replaying the demo session: {len(messages)} messages, {budget:,} tokens a view."
     with output.progress("messages", len(messages), announced) as update:
@@ -160,21 +161,18 @@ def replay(
     document = {"rows": rows, "totals": sums, "total": total.figures(), "timings": list(TIMINGS)}
     document["unreadable"] = [str(error) for error in unreadable]
 
-    # A dry run shows what summaries would take.
-    price = load_models(settings.prices).price_of(str(settings.model)) if own.dry_run else None
     named = list[Any]()
     for row in (*rows, None, *sums):
         if row is not None:
             broken = [f"{row[law]:,} {law.replace('_', ' ')}" for law in ("refused_views", *LAW_FIGURES) if row[law]]
-            cost = None if price is None else price.cost(row["model_input_tokens"], row["model_output_tokens"])
             file = f"{row['strategy']}: " * (len(variants) > 1) + Path(row["file"]).name
-            row = {**row, "file": file, "broken": mark(not broken, "0", ", ".join(broken)), "price": dollars(cost)}
+            row = {**row, "file": file, "broken": mark(not broken, "0", ", ".join(broken))}
             row |= {"hit": f"{row['prefix_hit']:.1%}", "mean": round(row["mean_view_tokens"])}
         named.append(row)
     columns = {"file": "file", "#budget": "budget"}
     if own.dry_run:
         columns |= {"#tokens": "history_tokens", "#calls": "model_calls", "#input": "model_input_tokens"}
-        columns |= {"#output": "model_output_tokens", "#price": "price"}
+        columns |= {"#output": "model_output_tokens"}
         spent = Spent(total.model_calls, total.model_input_tokens, total.model_output_tokens)
         asked: Any = priced(prices_of({f"{settings.summarizer}/{settings.model}": spent}, [settings]))
         document, shown, status = document | asked.document, asked.shown, Status.OK

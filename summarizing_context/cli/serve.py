@@ -196,7 +196,7 @@ def worker(
 
 # The proxy
 
-proxy = typer.Typer(cls=options.Group, invoke_without_command=True, rich_markup_mode="rich")
+proxy = typer.Typer(invoke_without_command=True, rich_markup_mode="rich")
 options.app.add_typer(proxy, name="proxy", rich_help_panel=SERVE)
 
 LISTEN = "127.0.0.1:8377"

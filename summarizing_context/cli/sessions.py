@@ -11,22 +11,20 @@ from difflib import get_close_matches
 from functools import partial
 from inspect import Signature, signature
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import anyio
 import typer
 
 from summarizing_context.cli import options, output
 from summarizing_context.cli.options import OF_ONE, STORED, Place, argument, command, option, store_of
-from summarizing_context.cli.output import InputError, Result, Status, number, plain, progress, table
+from summarizing_context.cli.output import InputError, Result, Status, T, number, plain, progress, table
 from summarizing_context.commands import COMMANDS, PREFIX, Command, CommandResult
 from summarizing_context.errors import MessageError, SessionInUseError, StoreError
 from summarizing_context.messages.reading import message_text_parts
 from summarizing_context.settings import Settings, is_address, shown_store
 from summarizing_context.stores.base import SessionInfo, SessionStore
 from summarizing_context.stores.private_files import open_private
-
-T = TypeVar("T")
 
 
 def with_store(store: str, act: Callable[[SessionStore], Awaitable[T]], *, read_only: bool = True) -> T:

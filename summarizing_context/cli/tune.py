@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import anyio
 from rich.console import RenderableType
@@ -18,7 +18,7 @@ from rich.text import Text
 from summarizing_context.cli import eval, options, output
 from summarizing_context.cli.options import TRANSCRIPTS, argument, command, option
 from summarizing_context.cli.output import InputError, Result, counted, dim, dollars, plain, table
-from summarizing_context.messages.tokens import TokenCounter, choose_counter
+from summarizing_context.messages.tokens import TokenCounter, choose_counter, estimate_text
 from summarizing_context.settings import Settings
 from summarizing_context.summarizers.prompts import Prompt, latest, load, names, prompts_root
 from summarizing_context.summarizers.sdk import fenced
@@ -36,7 +36,7 @@ def tune(
     *,
     prompt: Annotated[list[Path] | None, options.path("PATH", "A prompt to try; repeatable.", "--prompt")] = None,
     propose: Annotated[int, option("N", "Prompts that the model writes.", min=0, max=1_000)] = 0,
-    optimizer: Annotated[str, option("NAME", "What proposes: model or gepa.")] = "model",
+    optimizer: Annotated[Literal["model", "gepa"], option("NAME", "What proposes: model or gepa.")] = "model",
     budget: options.Budget = 16_000,
     held_out: Annotated[float, option("X", "Share to judge by only.", min=0.1, max=0.9)] = 0.5,
     judge_model: Annotated[str | None, option("M", "Compares right answers, where logs have any.")] = None,
@@ -59,8 +59,6 @@ def tune(
     started = time.perf_counter()
     settings = replace(own.load(), max_tokens=budget)
     own.need_model(settings)
-    if optimizer not in ("model", "gepa"):
-        raise InputError(f"--optimizer: {plain(optimizer, 40)!r}; there are model and gepa")
     number = propose or (20 if optimizer == "gepa" else 0)
     if not prompt and not number:
         raise InputError("say what to try: prompt files with --prompt, or --propose N to have the model write some")
@@ -166,10 +164,7 @@ def list_prompts(prompts: options.PromptsPath = None) -> Result:
 
 
 @command(family)
-def show(
-    name: _Name,
-    prompts: options.PromptsPath = None,
-) -> Result:
+def show(name: _Name, prompts: options.PromptsPath = None) -> Result:
     """Show the whole text of one prompt; what it is for and costs goes to standard error.
 
     Examples:
@@ -192,38 +187,30 @@ def render(
 ) -> Result:
     """Show the exact request that a prompt is sent with for a real segment or merge.
 
-    Nothing is sent. Messages are cut into segments as a session would cut them.
+    Nothing is sent. Messages are cut into segments as a session with a budget of 16,000 tokens cuts them.
 
     Examples:
         prompts render segment run.jsonl
-        prompts render rollup run.jsonl --number 2
     """
     from summarizing_context.evaluation.cassettes import assumed_summary
-    from summarizing_context.evaluation.tune import SUMMARIES
     from summarizing_context.evaluation.views import play
     from summarizing_context.testing import ScriptedSummarizer
 
-    prompt, counter = _find(name, prompts), anyio.run(choose_counter, "auto")
-    if prompt.name not in SUMMARIES:
-        raise InputError(f"{prompt.name} is not sent with parts of a session; those are {', '.join(SUMMARIES)}")
-    found, model = read_session(transcript, format=format), ScriptedSummarizer(assumed_summary)
+    prompt, found = _find(name, prompts), read_session(transcript, format=format)
     settings = Settings.load(summarizer="extractive", start_at=0.0, max_tokens=16_000)
+    model = ScriptedSummarizer(assumed_summary)
     anyio.run(play, found.messages, (), settings, model)
     jobs = sorted((job for job in model.jobs if job.kind == prompt.name), key=lambda job: (job.rank, job.start))
     if number > len(jobs):
-        few = f"there are {len(jobs)}; give --number up to that" if jobs else "the session is too short for one"
-        raise InputError(f"number {number} of {prompt.name}: {few}, or take another log")
-    job = jobs[number - 1]
+        few = f"there are {len(jobs)}; give --number up to that, or take another log"
+        raise InputError(f"number {number} of {prompt.name}: {few}")
+    job, named = jobs[number - 1], f"{prompt.name}/v{prompt.version}"
     slots = {"system": prompt.render(max_tokens=job.max_tokens), "user": fenced(job)}
-    tokens = {slot: counter.count(text) for slot, text in slots.items()}
-    named = f"{prompt.name}/v{prompt.version}"
-    where = f"messages {job.start}–{job.stop - 1}, number {number} of {len(jobs)}"
-    shown: list[RenderableType] = [f"{named} for {where}"]
-    for slot, text in slots.items():
-        shown += [Text(f"── {slot}, {tokens[slot]:,} tokens by {counter.name}", style="bold"), text]
     about = {name: getattr(job, name) for name in ("rank", "start", "stop", "max_tokens")}
+    shown: list[RenderableType] = [f"{named} for messages {job.start}–{job.stop - 1}, number {number} of {len(jobs)}"]
+    for slot, text in slots.items():
+        shown += [Text(f"── {slot}, {estimate_text(text):,} tokens by the built-in estimate", style="bold"), text]
     document = {"prompt": named, **about, "number": number, "among": len(jobs), **slots}
-    document |= {"tokens": tokens, "token_counter": counter.name}
     return Result(document, shown, remarks=output.told_lines(found.unreadable))
 
 

@@ -6,15 +6,14 @@ import gzip
 import json
 import tomllib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from importlib.resources import files
-from itertools import accumulate, chain, count
+from itertools import accumulate
 from textwrap import shorten
 from typing import Any
 
 import anyio
 
-from summarizing_context.assembly import open_context, open_store
+from summarizing_context.assembly import open_context
 from summarizing_context.evaluation.laws import canonical
 from summarizing_context.evaluation.replay import Recorder, Tally, make_costs
 from summarizing_context.messages.reading import Message, message_text_parts
@@ -35,14 +34,7 @@ async def play_demo(
 
     The worker runs in the background, and the agent never waits for it. `watch` is called with each message, in words.
     """
-    store = await open_store(settings.store)
-    try:  # a session that is there is never touched
-        taken = {info.session_id for info in await store.sessions()}
-    finally:
-        await store.close()
-    free = next(id for id in chain(["demo"], (f"demo:{number}" for number in count(2))) if id not in taken)
-    settings, costs = replace(settings, session_id=free), await make_costs(settings)
-    budget = int(settings.max_tokens)
+    costs, budget = await make_costs(settings), int(settings.max_tokens)
     async with open_context(settings) as context:
         recorder = Recorder(context, costs, Tally(file="demo", budget=budget))
         for message in messages:

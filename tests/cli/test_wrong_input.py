@@ -50,7 +50,7 @@ compress s1 2 --store {store}                                 |
 prompts show segmen                                           | there are
 prompts render segment                                        | TRANSCRIPT
 prompts render segment {log} --format codxe                   | codex
-prompts render rules {log}                                    | is not sent with parts of a session
+prompts render answers {log}                                  | there are 0; give --number up to that
 prompts list --prompts {none}                                 | is not a folder
 prompts list --prompts {mine}                                 | is not a folder that holds a prompt
 eval run                                                      | SOURCE
