@@ -137,8 +137,7 @@ def run(
         for metric, _, value in (one.partition("=") for one in listed(fail_under)):
             gates[metric.strip()] = float(value.removesuffix("%")) / (100 if "%" in value else 1)
     except ValueError as error:
-        problem = f"--fail-under: {plain(fail_under, 60)!r}; write it like right=0.9,laws=0"
-        raise InputError(problem) from error
+        raise InputError(f"--fail-under: {plain(fail_under, 60)!r}; write it like right=0.9,laws=0") from error
     dataset = Dataset.load(*sources, format=own.format)
     if dataset.recording is not None:
         if any((own.config, own.prompts, own.summarizer, own.model)):
@@ -269,8 +268,7 @@ def score_table(report: Report, marked: str = "") -> RenderableType:
         name = Text(plain(arm, 40), "bold green" if arm == marked else "")
         ahead = "" if arm == report.baseline else share(report.ahead(arm), ahead=True)
         figures = (report.figure(arm, figure) for figure in ("tokens", "cost", "laws"))
-        cells = (None if one is None else round(one) for one in figures)
-        rows.append((name, share(report.score(arm)), ahead, *cells))
+        rows.append((name, share(report.score(arm)), ahead, *(one and round(one) for one in figures)))
     ahead = f"#ahead of {plain(report.baseline, 16)}"
     return table("", ("arm", f"#{report.metric}", ahead, "#tokens", "#cost", "#laws"), rows)
 

@@ -243,8 +243,7 @@ def import_transcripts(
                     skipped_lines += log.unreadable
             except TranscriptError as error:
                 unreadable.append(error)
-            new = sum(row["added"] for row in rows)
-            update(f"{counted(len(rows), 'session')}, {counted(new, 'new message')}")
+            update(f"{counted(len(rows), 'session')}, {counted(sum(row['added'] for row in rows), 'new message')}")
     if not rows:
         raise [*unreadable, options.holds_no_message(files[0], format)][0]
     document = {"sessions": rows, "unreadable": [str(problem) for problem in unreadable]}

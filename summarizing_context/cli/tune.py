@@ -62,8 +62,7 @@ def tune(
     number = propose or (20 if optimizer == "gepa" else 0)
     if not prompt and not number:
         raise InputError("say what to try: prompt files with --prompt, or --propose N to have the model write some")
-    given = _given(Path(settings.prompts), "--prompts") if settings.prompts else []
-    start = trials.Variant(trials.START, tuple(given))
+    start = trials.Variant(trials.START, tuple(_given(Path(settings.prompts), "--prompts") if settings.prompts else ()))
     tries: list[trials.Variant] = []
     for path in prompt or ():  # other prompts are those of the start
         tried = {one.name: one for one in (*start.prompts, *_given(path, "--prompt"))}
@@ -110,8 +109,7 @@ def tune(
         parts.append(shown)
     if len(tuning.tried) > 2 or tuning.chosen_on:
         rows = [(plain(name, 40), eval.share(score)) for name, score in tuning.tried.items()]
-        title = "On the sessions that choose" if tuning.chosen_on else "Tried"
-        parts.append(table(title, ("prompt", "#score"), rows))
+        parts.append(table("On the sessions that choose" if tuning.chosen_on else "Tried", ("prompt", "#score"), rows))
     parts.append(eval.score_table(report, marked=tuning.winner))
     costs = ((arm, dollars(tuning.dollars.get(arm))) for arm in (tuning.old, tuning.new))
     parts += [dim(f"{arm}: summaries of 1M tokens of history cost {cost}") for arm, cost in costs]
@@ -197,9 +195,8 @@ def render(
     from summarizing_context.testing import ScriptedSummarizer
 
     prompt, found = _find(name, prompts), read_session(transcript, format=format)
-    settings = Settings.load(summarizer="extractive", start_at=0.0, max_tokens=16_000)
     model = ScriptedSummarizer(assumed_summary)
-    anyio.run(play, found.messages, (), settings, model)
+    anyio.run(play, found.messages, (), Settings.load(start_at=0.0, max_tokens=16_000), model)
     jobs = sorted((job for job in model.jobs if job.kind == prompt.name), key=lambda job: (job.rank, job.start))
     if number > len(jobs):
         few = f"there are {len(jobs)}; give --number up to that, or take another log"

@@ -184,10 +184,9 @@ def read_messages(messages: Sequence[Message]) -> list[Read]:
                 if 4 <= len(bare) <= 40 and bare.isalnum() and any(map(str.isdigit, bare)) and not bare.isdigit():
                     used[bare] = None
                 used |= dict.fromkeys(exact_values(text))
-        tokens = message_tokens(message)
         words = (*texts, *(part.name for part in calls), *arguments)
         seen = frozenset(value for text in texts for value in exact_values(text))
-        found.append(Read(reading.role, tokens, words, seen, tuple(used)))
+        found.append(Read(reading.role, message_tokens(message), words, seen, tuple(used)))
     return found
 
 

@@ -49,8 +49,7 @@ async def play_demo(
 
     # What is sent without this package: the system row and the newest messages that fit; or the whole history.
     sums = list(accumulate((costs.of(message, canonical(message)) for message in messages), initial=0))
-    fits = (at for at in range(1, len(messages)) if sums[1] + sums[-1] - sums[at] <= budget)
-    start = next(fits, len(messages))
+    start = next((at for at in range(1, len(messages)) if sums[1] + sums[-1] - sums[at] <= budget), len(messages))
     histories = [sums[at] for at, message in enumerate(messages) if message["role"] == "assistant"]
     whole, cached = sum(histories) + sums[-1], sum(histories)
     price = load_models().price_of(PRICED_MODEL)

@@ -307,8 +307,8 @@ async def mark_answers(
             raise ValueError("not the questions and letters that the judge was given")
         return {(id, arms[id][letter]): mark for id, row in given.items() for letter, mark in row.items()}
 
-    system = latest("marks").render(**SCALE)
-    asked = Request("judge", judge.maker, system, (fence("session_record", document),), 4_000)
+    parts = (fence("session_record", document),)
+    asked = Request("judge", judge.maker, latest("marks").render(**SCALE), parts, 4_000)
     assumed = {id: dict.fromkeys(row, SCALE["abstained"]) for id, row in arms.items()}
     return await _readable(judge, case, asked, read, assumed)
 

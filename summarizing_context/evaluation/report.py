@@ -198,8 +198,7 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def ahead(self, arm: str, other: str = "", category: str = "all") -> Interval | None:
         """Return how far an arm is ahead of another, the baseline if none is named, over questions that both have."""
-        theirs = self.points(other or self.baseline, "", category)
-        return paired(self.points(arm, "", category), theirs)
+        return paired(self.points(arm, "", category), self.points(other or self.baseline, "", category))
 
     def figure(self, arm: str, name: str) -> float | None:
         """Return a figure of an arm that is no score: `tokens` of a view, `cost` (tokens of models for 1,000 tokens of

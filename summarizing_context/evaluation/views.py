@@ -86,20 +86,17 @@ class Played(NamedTuple):
     stand_ins: int  # segments for which no reply could serve, so that an extract stands for them
 
 
-Show = Callable[[SummarizingContext, str], Awaitable[str]]  # gives the view of a cut; from the one that the agent had
-
-
 async def play(
     messages: Sequence[Message],
     cuts: Sequence[int],
     settings: Settings,
     summarizer: Summarizer | None = None,
-    show: Show | None = None,
+    show: Callable[[SummarizingContext, str], Awaitable[str]] | None = None,
     *,
     between_calls: bool = True,
 ) -> Played:
     """Play a session: each message of the assistant is preceded by a view, which is judged by the laws, with all work
-    of the background done before it. The views at the cuts are those that the agent had, or what `show` makes there.
+    of the background done before it. The views at the cuts are those that the agent had, or what `show` makes of them.
 
     `between_calls` takes views also between the calls of one reply, as recorded sessions did and hosts do not."""
     fixed: Any = {"store": ":memory:", "session_id": "eval", "idle_after": "never", "image_tokens": 0}
@@ -168,9 +165,8 @@ async def build(
         if arm == OURS:
             text = ours.views[at]
         elif arm == "extractive":
-            bare = replace(settings, summarizer="extractive")
             show = partial(show_filled, budget=float(settings.max_tokens), past=past)
-            text = (await play(messages, [at], bare, None, show)).views[at]
+            text = (await play(messages, [at], replace(settings, summarizer="extractive"), None, show)).views[at]
         elif arm.startswith(COMPACT):
             text = past.compacted(summary, reread=arm == "compact_reread")
         else:
