@@ -43,8 +43,7 @@ ClientName = Annotated[
 
 
 def _plugin(client: str, service: str) -> tuple[Path, dict[Path, bytes], list[Path]]:
-    """Return the folder of plug-ins, the files of ours as they are installed, and those that are there. Raise
-    `InputError` where one of these is not of this package."""
+    """Return the folder, our files and those found. Raise `InputError` where one of these is not of this package."""
     variable, home, place, file, _ = _PLUGINS[client]
     folder = Path(os.environ.get(variable) or Path.home() / home) / place
     source = (_SHIPPED / f"{client}.js").read_text(encoding="utf-8")

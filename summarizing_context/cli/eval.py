@@ -45,11 +45,8 @@ class RecordOptions(ModelOptions):
     def recorded(
         self, file: Path, models: Sequence[Settings], work: Callable[[Cassette], T], proposals: int = 0
     ) -> T | Result:
-        """Return what `work` comes to with the replies that `file` keeps; in a dry run, what recording them will take.
-
-        First what is missing is priced, with assumed replies, and nothing is sent. No forecast knows `proposals`: so
-        many prompts that the first model writes.
-        """
+        """Return what `work` comes to with the replies that `file` keeps, once what is missing is priced; in a dry run,
+        its price. No forecast knows `proposals`: so many prompts that the first model writes."""
         from summarizing_context.evaluation.cassettes import Cassette, prices_of
         from summarizing_context.summarizers.providers import make_model
 

@@ -1,8 +1,5 @@
-"""Options that commands share, how their values are read, and how a command is added to typer.
-
-A command may take a dataclass of options beside single ones, each field an option of its own. One that returns a
-`Result` has the option `--json`. Texts are short: the help of each command fits a screen of 40 lines.
-"""
+"""Options that commands share, how their values are read, and how a command is added to typer. Texts are short: the
+help of each command fits a screen of 40 lines."""
 
 from __future__ import annotations
 
@@ -35,7 +32,7 @@ def _shown_type(option: TyperOption, ctx: Any) -> str:
 
 
 # The help shows what a metavar says, and neither the type of a flag nor bounds, which would take half of the screen.
-TyperOption.display_type_rich = _shown_type  # type: ignore[method-assign]
+TyperOption.display_type_rich = _shown_type  # type: ignore[assignment, method-assign]
 rich_utils.RANGE_STRING = ""
 
 
@@ -99,7 +96,7 @@ def help_of(text: str) -> dict[str, Any]:
 
 
 def flat(command: Callable[..., Result | int | None]) -> Callable[..., int | None]:
-    """Return a command as typer takes it: each field of a dataclass is an option, and the result is an exit status."""
+    """Return a command as typer takes it: fields of a dataclass are options, and a `Result` has `--json`."""
     hints: dict[str, Any] = get_type_hints(command, include_extras=True)
     groups: dict[str, list[str]] = {}
     options: list[Parameter] = []

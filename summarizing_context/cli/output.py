@@ -1,7 +1,4 @@
-"""The output of all commands: results for people or as JSON, tables, progress, errors, exit statuses.
-
-Messages may hold control characters. The console makes them inert.
-"""
+"""The output of all commands: results for people or as JSON, tables, progress, errors, exit statuses."""
 
 from __future__ import annotations
 

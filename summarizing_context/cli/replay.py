@@ -1,8 +1,4 @@
-"""Commands on transcripts: `demo` replays the one that is shipped, `replay` any others, `import` stores them.
-
-A replay takes them through a context, and the laws judge every view. With `--dry-run` the replies of the model are
-assumed, and the price is shown.
-"""
+"""Commands on transcripts: `demo` replays the one that is shipped, `replay` any others, `import` stores them."""
 
 from __future__ import annotations
 

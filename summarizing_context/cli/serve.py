@@ -1,8 +1,5 @@
 """Commands for who operates it: `check`, and `mcp`, `inspect`, `worker` and `proxy`, which serve until they are ended.
-
-Agents get the past of a store's sessions as tools, browsers a live page, hosts the summaries that they ask for, and any
-client that lets its base URL be set views of its history. With `--json`, one line says at the start what serves where.
-"""
+With `--json`, one line says at the start what serves where."""
 
 from __future__ import annotations
 
@@ -14,7 +11,6 @@ import time
 from dataclasses import dataclass, replace
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Annotated, Any
-from urllib.error import HTTPError
 from urllib.request import ProxyHandler, Request, build_opener
 
 import anyio
@@ -293,11 +289,9 @@ def status(listen: Address = LISTEN, token: Token = None) -> Result:
         with build_opener(ProxyHandler({})).open(request, timeout=5) as answer:
             told: dict[str, Any] = json.load(answer)
     except (OSError, ValueError) as error:
-        why = f"no proxy answers at {address} ({type(error).__name__}); check --listen and --token"
-        if isinstance(error, HTTPError):
-            why = f"{address} is no proxy of this package ({error.code}); check --listen"
-            why = f"the proxy at {address} takes another token; give --token" if error.code == 401 else why
-        raise InputError(why) from error
+        raise InputError(
+            f"no proxy answers at {address} ({getattr(error, 'reason', error)}); check --listen and --token"
+        ) from error
     unchanged, failures = told["passed_unchanged"], told["failures"]
     views = f", {told['plugin_views']:,} views for plug-ins" if told["plugin_views"] else ""
     title = f"{told['requests']:,} requests{views}, {unchanged:,} without a view, {failures:,} failures of the proxy"

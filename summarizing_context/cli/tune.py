@@ -123,8 +123,7 @@ def tune(
 
 
 def _given(path: Path, option: str) -> list[Prompt]:
-    """Load a prompt file, the newest prompts of a folder, or a text file as the prompt of segments. Raise `InputError`,
-    also for a prompt that breaks a rule: nothing is paid for it."""
+    """Load a prompt file, a folder's newest, or a text for segments. Raise `InputError`, also for broken rules."""
     from summarizing_context.evaluation.tune import SUMMARIES, check_prompt
 
     if re.fullmatch(r"v\d+\.md", path.name):

@@ -15,8 +15,8 @@ import random
 import re
 import zlib
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import count
@@ -26,7 +26,6 @@ from typing import Any, Literal, Self
 
 import anyio
 import msgspec
-from filelock import FileLock
 
 from summarizing_context import errors
 from summarizing_context.messages.reading import Message
@@ -34,7 +33,7 @@ from summarizing_context.messages.redaction import redact_message
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.models import load_models
 from summarizing_context.settings import PROVIDERS, Settings
-from summarizing_context.stores.private_files import FILE, make_private_folder, open_private, replace_private
+from summarizing_context.stores.private_files import make_private_folder, open_private, replace_private
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 from summarizing_context.summarizers.providers import make_model
 from summarizing_context.summarizers.resilience import call_within, declared, describe_failure, retry_after_of
@@ -139,10 +138,8 @@ class Cassette:
     """Recorded replies of one file, packed where its name ends in `.gz`. Safe for the tasks of one event loop.
 
     `replay` only reads, and a request that is not there is `CassetteMissError`. `record` sends what is not there yet,
-    and writes each reply as it comes; on leaving the `with` the file is sorted. `forecast` sends nothing, and estimates
-    what recording would take.
-
-    `max_calls` are those of this run. `secrets` are texts to be taken out as well.
+    `max_calls` at most, and writes each reply as it comes; on leaving the `with` the file is sorted. `forecast` sends
+    nothing, and estimates what recording would take. `secrets` are texts to be taken out as well.
     """
 
     def __init__(
@@ -176,9 +173,8 @@ class Cassette:
 
     def __exit__(self, *_: object) -> None:  # sorted, equal recordings are equal bytes
         if self.sends and self.calls:
-            with self._locked():
-                self._lines = _read(self.path)
-                replace_private(self.path, self._packed(sorted(self._lines.items())))
+            self._lines = _read(self.path)  # also what others have recorded
+            replace_private(self.path, self._packed(sorted(self._lines.items())))
 
     def __len__(self) -> int:
         return len(self._lines)
@@ -199,12 +195,9 @@ class Cassette:
     async def reply(
         self, request: Request, send: Send, *, assumed: str = "", is_usable: Usable = lambda _: True
     ) -> Reply:
-        """Return the recorded reply, or what `send` brings, kept. `assumed` is what a forecast answers.
-
-        A recorded reply that is not usable is asked for again, except in a replay, and replaced.
-        Raise `CassetteMissError`, `CassetteLimitError`, or what `send` raises; a reply that the model refused to give
-        is a reply whose `fault` says so.
-        """
+        """Return the recorded reply, or what `send` brings, kept; in a forecast the `assumed` one. A recorded reply
+        that is not usable is asked for again, except in a replay. Raise `CassetteMissError`, `CassetteLimitError`, or
+        what `send` raises; a reply that the model refused to give is a reply whose `fault` says so."""
         system, *user = map(self.clean, (request.system, *request.user))
         request = replace(request, system=system, user=tuple(user))
         key, spent = request.key, self.spent[request.model]
@@ -240,14 +233,15 @@ class Cassette:
             self._failed.pop(key, None)
             self._lines[key] = reply
             if self.sends:  # behind the others, so that a process that is killed loses none that it has
-                with self._locked():
-                    size = self.path.stat().st_size
-                    try:
-                        with open_private(self.path, append=True) as file:
-                            file.write(self._packed([(key, reply)]))
-                    except OSError:  # such as a full disk: no half of a line stays
-                        os.truncate(self.path, size)
-                        raise
+                size = self.path.stat().st_size
+                try:
+                    with open_private(self.path, append=True) as file:
+                        file.write(self._packed([(key, reply)]))
+                except OSError as error:  # such as a full disk: no half of a line stays
+                    os.truncate(self.path, size)
+                    why = f"the cassette cannot be written ({error.strerror or error}); {_OTHER}"
+                    self.failure = errors.CassetteError(f"{self.path}: {why}")
+                    raise self.failure from error
         spent.input_tokens += request.tokens if reply.input_tokens is None else reply.input_tokens
         spent.output_tokens += reply.output_tokens or 0
         spent.cached_tokens += reply.cached_tokens or 0
@@ -265,17 +259,6 @@ class Cassette:
     def _packed(self, lines: Sequence[tuple[str, Reply]]) -> bytes:
         data = b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
         return gzip.compress(data, mtime=0) if self.path.suffix == ".gz" else data
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        """Hold the file for one write. Raise `CassetteError` where it cannot be written; then nothing more is sent."""
-        try:
-            with FileLock(f"{self.path}.lock", timeout=30.0, mode=FILE):
-                yield
-        except OSError as error:  # also where another process holds the lock
-            why = f"the cassette cannot be written ({error.strerror or error}); {_OTHER}"
-            self.failure = errors.CassetteError(f"{self.path}: {why}")
-            raise self.failure from error
 
 
 def _read(path: Path) -> dict[str, Reply]:
@@ -305,7 +288,7 @@ class RecordedModel:
         self.where = f"{self.model} at {address}" if address else self.model
         # A recipe names the server, and a cassette is replayed anywhere.
         self.maker = re.sub(r";server=[0-9a-f]+", "", declared(model, "recipe") or self.model)
-        self.recipe, self.mode = f"cassette/{self.maker}", cassette.mode
+        self.recipe = f"cassette/{self.maker}"
         self._model, self._cassette, self._timeout, self._is_needed = model, cassette, timeout, is_needed
 
     async def ask(self, request: Request, *, assumed: str = "", is_usable: Usable = lambda _: True) -> Reply:
@@ -313,10 +296,8 @@ class RecordedModel:
         return await self._cassette.reply(request, partial(self._sent, None, 3), assumed=assumed, is_usable=is_usable)
 
     async def summarize(self, job: SummaryJob, *, kind: str = "") -> SummaryReply:
-        """Return the recorded summary. Raise `SummarizerRefused` where there is none; `Cassette.check` says why.
-
-        A context tries again by itself. Who asks without one names a `kind`, and here it is tried again.
-        """
+        """Return the recorded summary. Raise `SummarizerRefused` where there is none; `Cassette.check` says why. A
+        context tries again by itself; who asks without one names a `kind`, and here it is tried again."""
         request = Request(kind or job.kind, self.maker, job.instructions, (job.content,), job.max_tokens)
         send, is_usable = partial(self._sent, job, 3 if kind else 1), lambda kept: not (kept.fault and self._is_needed)
         try:
@@ -367,8 +348,7 @@ async def open_model(
 
 
 def assumed_summary(job: SummaryJob) -> str:
-    """Return a lawful summary of the length that is assumed: the cap, or half of a source that is shorter than two
-    caps and longer than 200 tokens. Of rules and memories it finds none."""
+    """Return a lawful summary: half of a source of more than 200 tokens, at most the cap; no rules, no memories."""
     if job.kind in ("rules", "memory"):
         return "none" if job.kind == "rules" else "[]"
     most = job.max_tokens if job.source_tokens <= 200 else min(job.max_tokens, job.source_tokens // 2)
@@ -385,7 +365,8 @@ def prices_of(spent: Mapping[str, Spent], models: Sequence[Settings]) -> list[Sp
         one = replace(spent.get(name, Spent()), model=str(settings.model), address=address)
         if (price := load_models(settings.prices).price_of(one.model)) is not None:
             one.estimated_cost = round(price.cost(one.input_tokens, one.output_tokens, one.cached_tokens), 6)
-            since = price.as_of or price.source
-            one.priced = f"${price.input:g} in, ${price.output:g} out for a million, as of {since}"
+            one.priced = (
+                f"${price.input:g} in, ${price.output:g} out for a million, as of {price.as_of or price.source}"
+            )
         found[name] = one
     return [*found.values()]

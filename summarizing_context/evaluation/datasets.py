@@ -148,8 +148,7 @@ def _own_messages(path: Path, session_id: str, format: str) -> Sequence[Message]
 
 
 def _own_cases(name: str, messages: list[Message], budget: int) -> Cases:
-    """Return the cuts of a session, and the values that were needed after each. A cut before which everything fits the
-    budget is left out, for its view leaves nothing out."""
+    """Return the cuts of a session, but those before which all fits the budget, and the values needed after each."""
     reads = read_messages(messages)
     cuts = [cut for cut in cuts_of(messages) if sum(read.tokens for read in reads[:cut]) > budget]
     return [(Case(f"{name}@{cut}", "", cut, budget, "", "", name), hindsight(reads, cut, budget)) for cut in cuts]
@@ -332,8 +331,7 @@ def _beam(path: Path) -> list[Log]:
 
 
 def _beam_questions(messages: list[BeamMessage], categories: dict[str, list[dict[str, Any]]]) -> list[Question]:
-    """Return the probing questions of a chat of BEAM with their facts: runs of words of answer and rubric that stand in
-    the source messages, in few others, and not in the question."""
+    """Return BEAM's questions with their facts: runs of words of an answer that its sources and few others hold."""
     places = {str(message.id): at for at, message in enumerate(messages)}
     texts = [Text([message.content]) for message in messages]
     questions = []
@@ -353,8 +351,7 @@ def _beam_questions(messages: list[BeamMessage], categories: dict[str, list[dict
 
 
 def _shared_runs(text: str, said: Text) -> Iterator[str]:
-    """Yield the longest runs of words that are said elsewhere too, if they have a digit or three words of four letters.
-    Small words at their ends are left out."""
+    """Yield the longest runs of words that are said elsewhere too and have a digit or three words of four letters."""
     for clause in re.split(r"[.,;:!?]+(?:\s|$)|[\n\"“”()\[\]`]|\B'|'\B", text):
         words = clause.split()
         while words:

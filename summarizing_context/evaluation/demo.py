@@ -29,10 +29,8 @@ _FOLDER = files("summarizing_context.evaluation")
 async def play_demo(
     messages: Sequence[Message], settings: Settings, *, watch: Callable[[str], None]
 ) -> tuple[Tally, dict[str, Any]]:
-    """Add the messages one by one, take a view before each answer, and look into the last view. Return what was
-    counted, and the figures as JSON values.
-
-    The worker runs in the background, and the agent never waits for it. `watch` is called with each message, in words.
+    """Add the messages one by one, take a view before each answer without waiting for the worker, and look into the
+    last view. Return what was counted, and the figures as JSON values. `watch` is called with each message, in words.
     """
     costs, budget = await make_costs(settings), int(settings.max_tokens)
     async with open_context(settings) as context:
@@ -74,8 +72,7 @@ async def play_demo(
 
 
 def demo_session(turns: int | None = None) -> list[Message]:
-    """Return the session's messages in OpenAI chat shape: 44 turns, some 500 messages and 170k tokens; or its first
-    turns."""
+    """Return the session's messages in OpenAI chat shape, some 500 in 44 turns; or its first turns."""
     lines = gzip.decompress((_FOLDER / "demo_session.jsonl.gz").read_bytes()).splitlines()
     messages: list[Message] = list(map(json.loads, lines))
     starts = [at for at, message in enumerate(messages) if message["role"] == "user"]
@@ -83,8 +80,7 @@ def demo_session(turns: int | None = None) -> list[Message]:
 
 
 def find_answers(view: Sequence[Message], without: Sequence[Message]) -> list[dict[str, Any]]:
-    """Return each question of `demo_questions.toml` with whether the view answers it, in which `words`, and whether
-    `without` does. All fragments of a wording of the answer stand in one sentence."""
+    """Return each question with whether the view answers it in one sentence, its `words`, and if `without` does."""
 
     def sentences(messages: Iterable[Message]) -> list[str]:
         texts = (text for message in messages for text in message_text_parts(message))

@@ -154,11 +154,8 @@ def read_file(path: Path, kind: Any) -> Any:
 def add_case(
     folder: Path, log: Path, messages: Sequence[Message] = (), *, name: str | None, cut: int | float, **about: Any
 ) -> Case:
-    """Add a case. Raise `TranscriptError` for a log that cannot be cut there, or a name that is taken.
-
-    `cut` are the messages before the view, or the share of the characters that stand before it; `messages` are those of
-    the log, where they were read already. `about` are other fields of a case.
-    """
+    """Add a case. `cut` are the messages before the view, or the share of the characters that stand before it; `about`
+    are other fields. Raise `TranscriptError` for a log that cannot be cut there, or a name that is taken."""
     messages, name, listed = messages or read_session(log).messages, name or _stem(log), folder / CASES
     quoted = partial(json.dumps, ensure_ascii=False)  # as TOML has it: JSON's escapes beyond U+FFFF are none of TOML's
     at = cut if isinstance(cut, int) else cut_at(messages, cut)
@@ -176,10 +173,7 @@ def add_case(
 def with_own_case(
     folder: Path, log: Path, messages: Sequence[Message], *, cut: float, budget: int, own: Settings, to: Path
 ) -> Recording:
-    """Return what a folder holds, with a log of the user's as its only case; a new case is added to `to`.
-
-    Raise `TranscriptError` for a log that was asked about otherwise, or that needs no summary.
-    """
+    """Return a folder with a log of the user's as its only case, added to `to` if new. Raise `TranscriptError`."""
     at, files = cut_at(messages, cut), _files_of(own)
     name = f"{_stem(log)}-{at}"
     if (folder / CASES).exists():

@@ -284,19 +284,16 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def document(self, gates: Sequence[Gate] = ()) -> dict[str, Any]:
         """Return the figures as JSON values; what they were worked out of is in `report.json`."""
-
-        def of(interval: Interval | None) -> dict[str, float] | None:
-            return interval and interval._asdict()
-
         own = ("name", "verdict", "metric", "metrics", "baseline", "missing")
         document = {**{name: getattr(self, name) for name in own}, "arms": {}, "questions": len(self.asked)}
         for arm, about in self.arms.items():
+            scores = {**{name: self.score(arm, name) for name in self.metrics}, "ahead": self.ahead(arm)}
             categories = (*self.categories, *([ABSENT] if self.points(arm, "", ABSENT) else []))
+            by_category = {name: self.score(arm, "", name) for name in categories}
             document["arms"][arm] = {
                 "about": about,
-                **{name: of(self.score(arm, name)) for name in self.metrics},
-                "ahead": of(self.ahead(arm)),
-                "categories": {name: of(self.score(arm, "", name)) for name in categories},
+                **{name: one and one._asdict() for name, one in scores.items()},
+                "categories": {name: one and one._asdict() for name, one in by_category.items()},
                 "points": sum(self.points(arm).values()),
                 "questions": len(self.points(arm)),
                 **{name: self.figure(arm, name) for name in AT_MOST},

@@ -203,8 +203,8 @@ class Run:
                 cassette.check()  # a context makes good what is missing; an eval must not
             part["spent"].append(_spent(log, arm.name, history, played))
             if extracts := played.stand_ins:
-                refused = f"{extracts} of {extracts + len(played.summaries)} replies cannot serve as summaries"
-                part["left_out"].append(f"{log.name}, {arm.name}: {refused}; extracts stand for them")
+                few = f"{extracts} of {extracts + len(played.summaries)} replies cannot serve as summaries"
+                part["left_out"].append(f"{log.name}, {arm.name}: {few}; extracts stand for them")
             texts |= {(case.name, arm.name): played.views[case.cut] for case, _ in cases}
         refused = [case.name for case, _ in cases if "" in (texts.get((case.name, arm.name)) for arm in self.arms)]
         part["left_out"] += [f"{name}: its system rows leave no room; take a larger budget" for name in refused]
@@ -281,8 +281,7 @@ async def record(
     arms: Sequence[str],
     questions: int,
 ) -> None:
-    """Have models asked for all that the one case of a recording lacks: questions about its log, summaries, answers
-    from the views of arms, and marks. Arms that were read before are read with them."""
+    """Have models asked for all that the one case of a recording lacks. Arms that were read are read with them."""
     (case,) = recording.cases
     asked = recording.at(case)
     async with open_model(writer, cassette) as model, open_model(judge, cassette) as reader:

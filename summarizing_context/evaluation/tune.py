@@ -55,11 +55,9 @@ class Variant:
 
 @dataclass
 class Trial:
-    """The sessions of a run, those that choose and those that judge, and what each variant came to.
-
-    `settings` name the model that the prompts are for, and that writes better ones than those of `start`. Prompts are
-    written into `folder`. The share `held_out` only judges; 0 where nothing has to be chosen.
-    """
+    """The sessions of a run, those that choose and those that judge, and what each variant came to. `settings` name the
+    model that the prompts are for, and that writes better ones than those of `start`; the share `held_out` only judges,
+    0 where nothing has to be chosen."""
 
     dataset: Dataset
     start: Variant
@@ -146,11 +144,9 @@ def tune(
     proposals: Callable[[Trial], Iterator[Variant]] | None = None,
     judge: Settings | None = None,
 ) -> Report:
-    """Try each variant, and those that are proposed; return the report, whose verdict is about the best of them.
-
-    `judge` are settings of a model that answers the data set's questions from the views of both, and marks the answers.
-    Raise `SettingsError` where nothing can be measured by, and what a cassette raises.
-    """
+    """Try each variant, and those that are proposed; return the report, whose verdict is about the best of them. The
+    model of `judge` answers the data set's questions from the views of both, and marks the answers. Raise
+    `SettingsError` where nothing can be measured by, and what a cassette raises."""
     start, found, is_chosen = trial.start, trial.reports, trial.choosing is not trial.judging
     if judge is not None and trial.judging.recording is None:
         raise SettingsError("right answers need questions with answers; take a folder that `eval ask` has recorded")
@@ -181,9 +177,8 @@ def tune(
     dollars: dict[str, float | None] = {}
     price = load_models(trial.settings.prices).price_of(trial.settings.model or "")
     for name, one in found.items():
-        fields = "input_tokens", "output_tokens", "history_tokens"
-        rows = [row for row in one.spent if row.arm == name]
-        read, written, history = (sum(getattr(row, field) for row in rows) for field in fields)
+        rows = [(row.input_tokens, row.output_tokens, row.history_tokens) for row in one.spent if row.arm == name]
+        read, written, history = map(sum, zip(*rows, strict=True))
         dollars[name] = None if price is None or not history else price.cost(read, written) * 1_000_000 / history
     diff: list[str] = []
     for purpose in dict.fromkeys(one.name for one in (*start.prompts, *new.prompts)):
