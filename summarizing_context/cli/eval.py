@@ -51,8 +51,7 @@ class RecordOptions(ModelOptions):
         from summarizing_context.summarizers.providers import make_model
 
         keys = [one.api_key for one in models]
-        with Cassette(file, "forecast", secrets=keys) as replies:
-            done = work(replies)
+        done = work(replies := Cassette(file, "forecast", secrets=keys))
         prices = prices_of(replies.spent, models)
         forecast = priced(prices, proposals)
         if self.dry_run:
@@ -80,7 +79,6 @@ def _line(one: Spent, done: str = "") -> str:
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(one.by_kind.items()))
     cost = f"{dollars(one.estimated_cost)} ({one.priced})" if one.priced else "no price is known"
     known = f"; {one.recorded:,} more are recorded" if one.recorded else ""
-    known += ", or equal to one of these" if known and not done else ""
     tokens = f"{one.input_tokens:,} input and {one.output_tokens:,} output tokens"
     asked = f"{one.calls:,} {'calls' if done else 'requests'}" + (f" ({kinds})" if kinds else "")
     return plain(f"{done}{one.model} at {one.address}: {asked}, {tokens}, {cost}{known}.")
@@ -265,7 +263,7 @@ def score_table(report: Report, marked: str = "") -> RenderableType:
         name = Text(plain(arm, 40), "bold green" if arm == marked else "")
         ahead = "" if arm == report.baseline else share(report.ahead(arm), ahead=True)
         figures = (report.figure(arm, figure) for figure in ("tokens", "cost", "laws"))
-        rows.append((name, share(report.score(arm)), ahead, *(one and round(one) for one in figures)))
+        rows.append((name, share(report.score(arm)), ahead, *(None if one is None else round(one) for one in figures)))
     ahead = f"#ahead of {plain(report.baseline, 16)}"
     return table("", ("arm", f"#{report.metric}", ahead, "#tokens", "#cost", "#laws"), rows)
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, is_dataclass
+from importlib.metadata import version
 from inspect import Parameter, Signature, cleandoc, signature
 from ipaddress import ip_address
 from pathlib import Path
@@ -56,8 +57,6 @@ app = typer.Typer(name=PROGRAM, cls=_Top, no_args_is_help=True, rich_markup_mode
 
 def _show_version(asked: bool) -> None:
     if asked:
-        from importlib.metadata import version
-
         typer.echo(f"{PROGRAM} {version(PROGRAM)}")
         raise typer.Exit
 

@@ -41,7 +41,6 @@ def demo(
     extractive summarizer is used: no key, no network. Before each answer of the agent a view is taken.
 
     Examples:
-        demo --budget 8k
         demo --keep demo.db
     """
     from summarizing_context.evaluation.demo import demo_session, play_demo

@@ -39,7 +39,6 @@ def check(own: OwnSettings, base_url: options.BaseUrl = None) -> Result:
     One call of a few tokens; none with the summarizer extractive. Nothing is written. Exit status 1 if it fails.
 
     Examples:
-        check --config agent.toml
         check --model my-model --base-url http://127.0.0.1:8000/v1
     """
     settings = own.load(base_url=base_url)

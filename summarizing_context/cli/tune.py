@@ -82,8 +82,7 @@ def tune(
             trial = trials.Trial(dataset, start, settings, replies, folder=Path(folder), held_out=held, watch=update)
             return trial, trials.tune(trial, tries, proposed, judge)
 
-    models = [settings] if judge is None else [settings, judge]
-    done = own.recorded(cassette or out / "replies.jsonl", models, measure, number)
+    done = own.recorded(cassette or out / "replies.jsonl", [*filter(None, (settings, judge))], measure, number)
     if isinstance(done, Result):
         return done
     trial, report = done

@@ -44,8 +44,7 @@ Mode = Literal["replay", "record", "forecast"]
 
 REDACTED = "[secret]"
 _OTHER = "name another file, or correct the rights"
-# All lengths that are read before it is known whether this is a secret are bounded: else a hostile text is read again
-# from every start. What names the secret stays.
+# What is read before a secret is known is bounded: else a hostile text is read again from every start.
 _SECRETS = (
     re.compile(
         r"()(?:-----BEGIN [A-Z ]*PRIVATE KEY-----(?s:.*?)(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"
@@ -269,12 +268,9 @@ def _read(path: Path) -> dict[str, Reply]:
         lines = (gzip.decompress(data) if path.suffix == ".gz" else data).removesuffix(b"\n")
         for number, line in enumerate(lines.split(b"\n") if lines else (), 1):  # noqa: B007
             found.update([msgspec.json.decode(line, type=tuple[str, Reply])])
-    except (msgspec.DecodeError, UnicodeDecodeError, EOFError, zlib.error, gzip.BadGzipFile) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, EOFError, zlib.error, OSError) as error:
         why = f"not a line of a cassette ({error}); bring the file back, or delete it and record again"
         raise errors.CassetteError(f"{path}:{number}: {why}") from error
-    except OSError as error:
-        why = f"the cassette cannot be read ({error.strerror}); check the path and its rights"
-        raise errors.CassetteError(f"{path}: {why}") from error
     return found
 
 
@@ -333,9 +329,8 @@ class RecordedModel:
 async def open_model(
     named: Settings | SdkSummarizer | str, cassette: Cassette, *, is_needed: bool = False
 ) -> AsyncIterator[RecordedModel]:
-    """Yield a model behind the cassette: that of settings, a given one, or the one whose recorded requests have this
-    name and are only replayed. Where each summary `is_needed`, a refusal stops the recording, and is asked again.
-    Raise `SettingsError` where a model is to be asked and its key is not there."""
+    """Yield a model behind the cassette: that of settings, a given one, or a name that is only replayed. Where
+    each summary `is_needed`, a refusal stops the recording. Raise `SettingsError` where a needed key is not there."""
     if not isinstance(named, Settings):
         replayed: Any = SimpleNamespace(model=str(named).partition(";")[0], recipe=named)
         yield RecordedModel(replayed if isinstance(named, str) else named, cassette, is_needed=is_needed)
@@ -365,8 +360,7 @@ def prices_of(spent: Mapping[str, Spent], models: Sequence[Settings]) -> list[Sp
         one = replace(spent.get(name, Spent()), model=str(settings.model), address=address)
         if (price := load_models(settings.prices).price_of(one.model)) is not None:
             one.estimated_cost = round(price.cost(one.input_tokens, one.output_tokens, one.cached_tokens), 6)
-            one.priced = (
-                f"${price.input:g} in, ${price.output:g} out for a million, as of {price.as_of or price.source}"
-            )
+            since = price.as_of or price.source
+            one.priced = f"${price.input:g} in, ${price.output:g} out for a million, as of {since}"
         found[name] = one
     return [*found.values()]

@@ -260,9 +260,8 @@ def _at_end(name: str, ask: Callable[[], list[Question]], messages: list[Message
 
 
 def _locomo(path: Path) -> list[Log]:
-    """Return the conversations of LoCoMo, a message a turn with the first speaker as user, and their questions at the
-    end: those of the categories 1 to 4 with answers that stand word for word in their evidence. Raise
-    `TranscriptError`, which says what is wrong, before anything is run."""
+    """Return the conversations of LoCoMo, the first speaker as user, and their questions of the categories 1 to 4 with
+    answers that stand word for word in their evidence. Raise `TranscriptError`, before anything is run."""
     logs = []
     for file in _files("locomo", path, "*.json"):
         talks = load(file).value

@@ -30,8 +30,7 @@ async def play_demo(
     messages: Sequence[Message], settings: Settings, *, watch: Callable[[str], None]
 ) -> tuple[Tally, dict[str, Any]]:
     """Add the messages one by one, take a view before each answer without waiting for the worker, and look into the
-    last view. Return what was counted, and the figures as JSON values. `watch` is called with each message, in words.
-    """
+    last view. Return what was counted, and the figures as JSON values. `watch` is called after each message."""
     costs, budget = await make_costs(settings), int(settings.max_tokens)
     async with open_context(settings) as context:
         recorder = Recorder(context, costs, Tally(file="demo", budget=budget))

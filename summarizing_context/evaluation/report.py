@@ -262,9 +262,8 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
         return gates
 
     def compare(self, old: Report) -> list[tuple[str, str, Interval, bool]]:
-        """Return arm, what is compared, the change since an older run, and whether that is surely worse. Scores are
-        paired by question. More broken laws are worse; arms without this package never are. Raise `SettingsError` where
-        the runs share no question."""
+        """Return arm, what is compared, the change since an older run, and if that is surely worse, as arms without
+        this package never are. Raise `SettingsError` where the runs share no question."""
         found: list[tuple[str, str, Interval, bool]] = []
         for arm in (name for name in self.arms if name in old.arms):
             for name in ("all", *self.categories, ABSENT):
@@ -319,8 +318,9 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
         try:
             return msgspec.json.decode(file.read_bytes(), type=cls)
         except (OSError, msgspec.MsgspecError) as error:
-            why = type(error).__name__
-            raise SettingsError(f"{file}: is not the report of a run ({why}); name its folder") from error
+            raise SettingsError(
+                f"{file}: is not the report of a run ({type(error).__name__}); name its folder"
+            ) from error
 
 
 def in_words(change: Interval | None) -> str:

@@ -55,9 +55,8 @@ class Variant:
 
 @dataclass
 class Trial:
-    """The sessions of a run, those that choose and those that judge, and what each variant came to. `settings` name the
-    model that the prompts are for, and that writes better ones than those of `start`; the share `held_out` only judges,
-    0 where nothing has to be chosen."""
+    """The sessions that choose and those that judge, and what each variant came to. `settings` name the model that the
+    prompts are for; the share `held_out` only judges, 0 where nothing has to be chosen."""
 
     dataset: Dataset
     start: Variant
@@ -145,8 +144,7 @@ def tune(
     judge: Settings | None = None,
 ) -> Report:
     """Try each variant, and those that are proposed; return the report, whose verdict is about the best of them. The
-    model of `judge` answers the data set's questions from the views of both, and marks the answers. Raise
-    `SettingsError` where nothing can be measured by, and what a cassette raises."""
+    model of `judge` answers from the views of both, and marks. Raise `SettingsError` for nothing to measure."""
     start, found, is_chosen = trial.start, trial.reports, trial.choosing is not trial.judging
     if judge is not None and trial.judging.recording is None:
         raise SettingsError("right answers need questions with answers; take a folder that `eval ask` has recorded")
@@ -264,8 +262,7 @@ def check_prompt(prompt: Prompt) -> Iterator[str]:
     if "max_tokens" in given - prompt.placeholders:
         yield "it lacks the placeholder {{max_tokens}}, the longest summary"
     if unknown := prompt.placeholders - given:
-        known = ", ".join(sorted(given))
-        yield f"nothing fills in {', '.join(sorted(unknown))}; {prompt.name} prompts are given {known}"
+        yield f"nothing fills in {', '.join(sorted(unknown))}; {prompt.name} prompts get {', '.join(sorted(given))}"
 
 
 # What proposes prompts
@@ -289,9 +286,8 @@ def propose_by_model(trial: Trial, number: int) -> Iterator[Variant]:
 
 
 def propose_by_gepa(trial: Trial, number: int) -> Iterator[Variant]:
-    """Evolve the prompt with gepa (extra `gepa`), which proposes prompts and evaluates none: its scores are those of
-    the trial, which remembers what was tried. A proposal that breaks a rule for prompts scores 0. Yield nothing. Raise
-    `SettingsError` without gepa."""
+    """Evolve the prompt with gepa (extra `gepa`), whose scores are those of the trial, which remembers what was tried.
+    A proposal that breaks a rule for prompts scores 0. Yield nothing. Raise `SettingsError` without gepa."""
     try:
         import gepa
         from gepa.core.adapter import EvaluationBatch
@@ -318,13 +314,12 @@ def propose_by_gepa(trial: Trial, number: int) -> Iterator[Variant]:
             records.append({"Inputs": inputs, "Generated Outputs": outputs, "Feedback": feedback})
         return dict.fromkeys(components, records)
 
+    adapter = SimpleNamespace(evaluate=evaluate, make_reflective_dataset=say_what_was_lost, propose_new_texts=None)
     gepa.optimize(
         seed_candidate={PURPOSE: trial.old.text},
         trainset=sessions,
         valset=sessions,
-        adapter=SimpleNamespace(
-            evaluate=evaluate, make_reflective_dataset=say_what_was_lost, propose_new_texts=None
-        ),  # gepa asks for a better text in its own way
+        adapter=adapter,  # gepa asks for a better text in its own way
         reflection_lm=reflect,
         reflection_prompt_template=latest("proposal").render(current="<curr_param>", feedback="<side_info>"),
         reflection_minibatch_size=min(_MINIBATCH, len(sessions)),
