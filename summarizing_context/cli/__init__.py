@@ -20,9 +20,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
             stream.reconfigure(errors="replace")  # what an encoding other than UTF-8 lacks is no reason to fail
-    given = None if arguments is None else list(arguments)
     try:
-        status = build_command().main(args=given, prog_name=PROGRAM, standalone_mode=False)
+        status = build_command().main(args=arguments, prog_name=PROGRAM, standalone_mode=False)
     except (Exception, KeyboardInterrupt) as error:
         return explain_failure(error)
     if status == Status.INTERRUPTED and not isinstance(status, Status):  # typer took the Ctrl-C without a word

@@ -31,8 +31,7 @@ _MANIFESTS: dict[str, dict[str, Any]] = {  # of Claude Code
 }
 _VIEWS = "its compactions, also /compact, are views"
 _PLUGINS = {
-    # The variable that names the folder, where that is else, where plug-ins are below it, the file of ours, what that
-    # does.
+    # The variable that names the folder, where that is else, where plug-ins are below it, our file, what that does.
     "claude-code": ("CLAUDE_CONFIG_DIR", ".claude", "skills", f"{PROGRAM}/hooks/{PROGRAM}.js", _VIEWS),
     "opencode": ("XDG_CONFIG_HOME", ".config", "opencode/plugin", f"{PROGRAM}.js", "each of its requests holds a view"),
     "pi": ("PI_CODING_AGENT_DIR", ".pi/agent", "extensions", f"{PROGRAM}.js", _VIEWS),
@@ -43,8 +42,7 @@ ClientName = Annotated[
 
 
 def _plugin(client: str, service: str) -> tuple[Path, dict[Path, bytes], list[Path]]:
-    """Return the folder of plug-ins, the files of ours as they are installed, and those that are there. Raise
-    `InputError` where one of these is not of this package."""
+    """Return the folder, our files and those found. Raise `InputError` where one of these is not of this package."""
     variable, home, place, file, _ = _PLUGINS[client]
     folder = Path(os.environ.get(variable) or Path.home() / home) / place
     source = (_SHIPPED / f"{client}.js").read_text(encoding="utf-8")
@@ -130,8 +128,7 @@ def uninstall(client: ClientName, yes: options.Yes = False) -> Result:
 
 _MOST_BYTES = 120_000  # of one argument, which Linux takes up to 131,072 of
 _STARTS: dict[str, tuple[str, set[str], list[str], list[str]]] = {
-    # Program, options and commands by which it runs without a screen and reads a prompt from its standard input, the
-    # arguments that stand for the prompt then, and else those before it.
+    # Program, what makes it read a prompt from standard input, its arguments then, and else those before the prompt.
     "claude-code": ("claude", {"-p", "--print"}, [], []),
     "codex": ("codex", {"exec", "e"}, ["-"], []),
     "opencode": ("opencode", {"run"}, [], ["--prompt"]),
@@ -160,7 +157,6 @@ def continue_in(
     `exec` or `run`, the client reads the prompt from its standard input; else `ps` shows it as an argument.
 
     Examples:
-        continue s1 --store run.db --in codex
         continue s1 --store run.db --in claude-code -- -p
     """
     settings, rest = at.find(words or [])

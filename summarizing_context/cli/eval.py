@@ -16,10 +16,10 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from summarizing_context.cli import options, output
-from summarizing_context.cli.options import TRANSCRIPTS, ModelOptions, argument, between, command, listed, option
+from summarizing_context.cli.options import TRANSCRIPTS, ModelOptions, argument, command, listed, option
 from summarizing_context.cli.output import InputError, Result, Status, T, counted, dim, dollars, plain, table, tell
 from summarizing_context.errors import CassetteMissError
-from summarizing_context.settings import NAMED, PROVIDERS, Settings
+from summarizing_context.settings import Settings
 from summarizing_context.transcripts import read_session
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ family = options.family("eval", TRANSCRIPTS, "Measure what views still hold.")
 CassettePath = Annotated[Path | None, options.path("FILE", "Replies. Default: in --out.", "--cassette")]
 DOING = {"forecast": "Pricing", "replay": "Repeating", "record": "Recording"}  # by the mode of a cassette
 _SOURCES = argument("SOURCE", "Logs, real, beam:PATH, locomo:PATH.", parser=options.read_place)
-_SHARE = option("X", "Share of the log before views. Default: 1.", show_default=False, parser=between(0.01, 1, float))
+_SHARE = option("X", "Share of the log before views. Default: 1.", show_default=False, min=0.01, max=1)
 Junit = Annotated[Path | None, options.path("FILE", "Write the results as JUnit XML too.")]
 
 
@@ -45,17 +45,13 @@ class RecordOptions(ModelOptions):
     def recorded(
         self, file: Path, models: Sequence[Settings], work: Callable[[Cassette], T], proposals: int = 0
     ) -> T | Result:
-        """Return what `work` comes to with the replies that `file` keeps; in a dry run, what recording them will take.
-
-        First what is missing is priced, with assumed replies, and nothing is sent. No forecast knows `proposals`: so
-        many prompts that the first model writes.
-        """
+        """Return what `work` comes to with the replies that `file` keeps, once what is missing is priced; in a dry run,
+        its price. No forecast knows `proposals`: so many prompts that the first model writes."""
         from summarizing_context.evaluation.cassettes import Cassette, prices_of
         from summarizing_context.summarizers.providers import make_model
 
         keys = [one.api_key for one in models]
-        with Cassette(file, "forecast", secrets=keys) as replies:
-            done = work(replies)
+        done = work(replies := Cassette(file, "forecast", secrets=keys))
         prices = prices_of(replies.spent, models)
         forecast = priced(prices, proposals)
         if self.dry_run:
@@ -83,7 +79,6 @@ def _line(one: Spent, done: str = "") -> str:
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(one.by_kind.items()))
     cost = f"{dollars(one.estimated_cost)} ({one.priced})" if one.priced else "no price is known"
     known = f"; {one.recorded:,} more are recorded" if one.recorded else ""
-    known += ", or equal to one of these" if known and not done else ""
     tokens = f"{one.input_tokens:,} input and {one.output_tokens:,} output tokens"
     asked = f"{one.calls:,} {'calls' if done else 'requests'}" + (f" ({kinds})" if kinds else "")
     return plain(f"{done}{one.model} at {one.address}: {asked}, {tokens}, {cost}{known}.")
@@ -137,8 +132,7 @@ def run(
         for metric, _, value in (one.partition("=") for one in listed(fail_under)):
             gates[metric.strip()] = float(value.removesuffix("%")) / (100 if "%" in value else 1)
     except ValueError as error:
-        problem = f"--fail-under: {plain(fail_under, 60)!r}; write it like right=0.9,laws=0"
-        raise InputError(problem) from error
+        raise InputError(f"--fail-under: {plain(fail_under, 60)!r}; write it like right=0.9,laws=0") from error
     dataset = Dataset.load(*sources, format=own.format)
     if dataset.recording is not None:
         if any((own.config, own.prompts, own.summarizer, own.model)):
@@ -204,11 +198,9 @@ def ask(
     log: Annotated[Path, argument("LOG", "A transcript with one session.", parser=options.read_path)],
     *,
     judge_model: Annotated[str | None, option("M", "Answers and marks; not --model.")] = None,
-    judge_provider: Annotated[str | None, option("NAME", "Of the judge, if another.")] = None,
-    judge_base_url: Annotated[str | None, option("URL", "Server of the judge.")] = None,
     budget: options.Budget = 16_000,
     share: Annotated[float, _SHARE] = 1.0,
-    questions: Annotated[int, option("N", "Questions to write.", parser=between(1, 60))] = 20,
+    questions: Annotated[int, option("N", "Questions to write.", min=1, max=60)] = 20,
     arms: Annotated[str | None, option("A[,B]", "Default: ours,extractive,compact,tail.")] = None,
     out: options.ReportFolder = Path("eval-ask"),
     own: RecordOptions,
@@ -231,14 +223,14 @@ def ask(
         raise options.holds_no_message(log, own.format)
     for line in output.told_lines(found.unreadable):
         tell(line)
-    settings = own.load()
+    settings, total = own.load(call_timeout=300.0), 0  # the log is long, and so is what is marked
     own.need_model(settings)
     if judge_model is None:
         raise InputError("--judge-model: name the model that marks the answers, another than the one that asks")
-    judge = asked_model(settings, judge_model, judge_provider, judge_base_url)
-    writer, total = asked_model(settings, str(settings.model)), 0
-    if (writer.summarizer, writer.model) == (judge.summarizer, judge.model):
+    if judge_model == settings.model:
         raise InputError("--judge-model: name another model than the one that writes questions, or it marks its own")
+
+    judge = replace(settings, model=judge_model)
 
     def answer(replies: Cassette) -> None:
         nonlocal total
@@ -246,27 +238,13 @@ def ask(
             to = Path(scratch) if replies.mode == "forecast" else out
             messages = [replies.scrub(message) for message in found.messages]
             recording = with_own_case(out, log, messages, cut=share, budget=budget, own=settings, to=to)
-            work = record(recording, replies, writer, judge, chosen, questions)
+            work = record(recording, replies, settings, judge, chosen, questions)
             anyio.run(output.watched, work, "calls", total, lambda: replies.calls)
         total = replies.calls
 
-    if isinstance(result := own.recorded(out / "cassette.jsonl", [writer, judge], answer), Result):
+    if isinstance(result := own.recorded(out / "cassette.jsonl", [settings, judge], answer), Result):
         return result
     return shown(Run(dataset=Dataset.load(out), jobs=os.cpu_count() or 1).report(), out, started)
-
-
-def asked_model(settings: Settings, model: str, provider: str | None = None, url: str | None = None) -> Settings:
-    """Return the settings of a model that is asked: the one that summarizes, or a judge. Raise `InputError`."""
-    named = provider or settings.summarizer
-    if named not in PROVIDERS:
-        raise InputError(f"--judge-provider: {plain(named, 40)!r} is not a provider; there are {NAMED}")
-    url = settings.base_url if url is None and named == settings.summarizer else url
-    if url is None and settings.base_url is not None:
-        why = f"a base URL is named, and it is not {named}'s, which would get the log too"
-        raise InputError(f"--judge-provider: {why}; name the server of its models with --judge-base-url")
-    key = settings.api_key if (named, url) == (settings.summarizer, settings.base_url) else None  # it is its server's
-    place: Any = {"summarizer": named, "base_url": url, "api_key": key}
-    return Settings(**place, prices=settings.prices, model=model, call_timeout=300.0)
 
 
 def share(interval: Interval | None, *, ahead: bool = False) -> str:
@@ -285,8 +263,7 @@ def score_table(report: Report, marked: str = "") -> RenderableType:
         name = Text(plain(arm, 40), "bold green" if arm == marked else "")
         ahead = "" if arm == report.baseline else share(report.ahead(arm), ahead=True)
         figures = (report.figure(arm, figure) for figure in ("tokens", "cost", "laws"))
-        cells = (None if one is None else round(one) for one in figures)
-        rows.append((name, share(report.score(arm)), ahead, *cells))
+        rows.append((name, share(report.score(arm)), ahead, *(None if one is None else round(one) for one in figures)))
     ahead = f"#ahead of {plain(report.baseline, 16)}"
     return table("", ("arm", f"#{report.metric}", ahead, "#tokens", "#cost", "#laws"), rows)
 

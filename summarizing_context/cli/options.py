@@ -1,21 +1,20 @@
-"""Options that commands share, how their values are read, and how a command is added to typer.
-
-A command may take a dataclass of options beside single ones, each field an option of its own. One that returns a
-`Result` has the option `--json`. Texts are short: the help of each command fits a screen of 40 lines.
-"""
+"""Options that commands share, how their values are read, and how a command is added to typer. Texts are short: the
+help of each command fits a screen of 40 lines."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, is_dataclass
+from importlib.metadata import version
 from inspect import Parameter, Signature, cleandoc, signature
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer import rich_utils
+from typer.core import TyperGroup, TyperOption
 
 from summarizing_context.cli.output import PROGRAM, InputError, Result, plain
 from summarizing_context.commands import COMMANDS
@@ -29,26 +28,16 @@ TRANSCRIPTS, STORED, SERVE = "Transcripts and prompts", "Stored sessions", "Serv
 OF_ONE = [name for name in COMMANDS if name != "help"]  # commands of one session, as in a host
 
 
-class _Untyped:
-    """Show no type of an option that takes no value."""
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
-        for one in params:
-            if getattr(one, "is_flag", False):
-                one.metavar = ""
-        return params
+def _shown_type(option: TyperOption, ctx: Any) -> str:
+    return option.metavar or ""
 
 
-class _Command(_Untyped, TyperCommand):
-    pass
+# The help shows what a metavar says, and neither the type of a flag nor bounds, which would take half of the screen.
+TyperOption.display_type_rich = _shown_type  # type: ignore[assignment, method-assign]
+rich_utils.RANGE_STRING = ""
 
 
-class Group(_Untyped, TyperGroup):
-    """A family of commands."""
-
-
-class _Top(Group):
+class _Top(TyperGroup):
     """Lists the commands that stand for themselves; those of one session are named below."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
@@ -68,8 +57,6 @@ app = typer.Typer(name=PROGRAM, cls=_Top, no_args_is_help=True, rich_markup_mode
 
 def _show_version(asked: bool) -> None:
     if asked:
-        from importlib.metadata import version
-
         typer.echo(f"{PROGRAM} {version(PROGRAM)}")
         raise typer.Exit
 
@@ -87,7 +74,7 @@ def command(to: typer.Typer | str, name: str = "", **given: Any) -> Callable[[Co
     def add(command: Command) -> Command:
         place, panel = (app, to) if isinstance(to, str) else (to, None)
         help = help_of(command.__doc__ or "")
-        place.command(name or command.__name__, cls=_Command, rich_help_panel=panel, **help, **given)(flat(command))
+        place.command(name or command.__name__, rich_help_panel=panel, **help, **given)(flat(command))
         return command
 
     return add
@@ -95,7 +82,7 @@ def command(to: typer.Typer | str, name: str = "", **given: Any) -> Callable[[Co
 
 def family(name: str, panel: str, about: str) -> typer.Typer:
     """Return a family of commands, with `about` as its help."""
-    made = typer.Typer(cls=Group, **help_of(about), no_args_is_help=True, rich_markup_mode="rich")
+    made = typer.Typer(**help_of(about), no_args_is_help=True, rich_markup_mode="rich")
     app.add_typer(made, name=name, rich_help_panel=panel)
     return made
 
@@ -108,7 +95,7 @@ def help_of(text: str) -> dict[str, Any]:
 
 
 def flat(command: Callable[..., Result | int | None]) -> Callable[..., int | None]:
-    """Return a command as typer takes it: each field of a dataclass is an option, and the result is an exit status."""
+    """Return a command as typer takes it: fields of a dataclass are options, and a `Result` has `--json`."""
     hints: dict[str, Any] = get_type_hints(command, include_extras=True)
     groups: dict[str, list[str]] = {}
     options: list[Parameter] = []
@@ -162,20 +149,6 @@ def read_tokens(text: str | int, option: str | None = None) -> int:
     return int(digits) * factor
 
 
-def between(
-    least: float, most: float = 1_000_000_000, kind: type[int] | type[float] = int
-) -> Callable[[object], float]:
-    """Return a reader of numbers within these bounds."""
-
-    def read(text: object) -> float:
-        with suppress(ValueError):
-            if least <= (value := kind(str(text))) <= most:
-                return value
-        raise typer.BadParameter(f"{plain(text, 40)!r} is refused; give a number from {least:,} to {most:,}")
-
-    return read
-
-
 def listed(text: str | None) -> list[str]:
     """Return the names in a list with commas."""
     return [name.strip() for name in (text or "").split(",") if name.strip()]
@@ -221,11 +194,11 @@ BaseUrl = Annotated[str | None, option("URL", "Base URL of the model's server.")
 Budget = Annotated[int, option("N", "Tokens of a view, like 8k. Default: 16k.", parser=read_tokens, show_default=False)]
 ConfigPath = Annotated[Path | None, path("FILE", "Settings from this TOML or JSON file.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show calls, tokens, price; send nothing.")]
-_JOBS = option("N", "Processes, where no model is asked. Default: one per core.", parser=between(1))
+_JOBS = option("N", "Processes, where no model is asked. Default: one per core.", min=1)
 Jobs = Annotated[int | None, _JOBS]
 _JSON = option("PATH", "JSON to this file; - for standard output.", "--json", parser=read_place)
 JsonPath = Annotated[str | None, _JSON]
-MaxCalls = Annotated[int | None, option("N", "Stop after N calls; run again to go on.", parser=between(0))]
+MaxCalls = Annotated[int | None, option("N", "Stop after N calls; run again to go on.", min=0)]
 PromptsPath = Annotated[Path | None, path("DIR", "Your own prompts, <purpose>/v<N>.md in it.")]
 ReportFolder = Annotated[Path, path("DIR", "Reports and replies.")]
 StorePath = Annotated[str | None, option("STORE", "SQLite file, or postgresql://user@host/db.", parser=read_place)]

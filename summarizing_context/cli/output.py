@@ -1,7 +1,4 @@
-"""The output of all commands: results for people or as JSON, tables, progress, errors, exit statuses.
-
-Messages may hold control characters. The console makes them inert.
-"""
+"""The output of all commands: results for people or as JSON, tables, progress, errors, exit statuses."""
 
 from __future__ import annotations
 
@@ -179,11 +176,9 @@ def explain_failure(error: BaseException) -> int:
 
 
 def table(title: str, columns: Iterable[str], rows: Iterable[Any] = (), *, wide: str = "", fold: bool = False) -> Table:
-    """Return a table. Columns that begin with `#` hold figures; the `wide` one takes what room the others leave.
-
-    A row has a cell for each column, or is a JSON object whose figures `columns` name by heading; None draws a line.
-    Long cells are cut; `fold` breaks those of the wide column, or of all if none is wide.
-    """
+    """Return a table. Columns that begin with `#` hold figures; the `wide` one takes what room the others leave. A row
+    has a cell for each column, or is a JSON object whose figures `columns` name by heading; None draws a line. Long
+    cells are cut; `fold` breaks those of the wide column, or of all if none is wide."""
     made = Table(title=title, title_justify="left", title_style="bold", header_style="dim", caption_justify="left")
     made.box, made.pad_edge, made.padding, made.expand = box.SIMPLE_HEAD, False, (0, 1, 0, 0), bool(wide)
     for name in columns:

@@ -1,8 +1,4 @@
-"""Commands on transcripts: `demo` replays the one that is shipped, `replay` any others, `import` stores them.
-
-A replay takes them through a context, and the laws judge every view. With `--dry-run` the replies of the model are
-assumed, and the price is shown.
-"""
+"""Commands on transcripts: `demo` replays the one that is shipped, `replay` any others, `import` stores them."""
 
 from __future__ import annotations
 
@@ -23,16 +19,14 @@ from rich.text import Text
 from summarizing_context import transcripts
 from summarizing_context.cli import options, output
 from summarizing_context.cli.options import TRANSCRIPTS, command, listed, option, read_tokens, store_of
-from summarizing_context.cli.output import Result, Status, counted, dim, dollars, mark, number, plain, table
+from summarizing_context.cli.output import InputError, Result, Status, counted, dim, dollars, mark, number, plain, table
 from summarizing_context.errors import TranscriptError
-from summarizing_context.models import load_models
 from summarizing_context.settings import Settings, shown_store
 
 if TYPE_CHECKING:
     from summarizing_context.evaluation.replay import Tally
 
 
-_MOST_ROWS = 24  # that are shown one by one
 _SKIPPED = "Skipped, being no messages"
 
 
@@ -47,13 +41,14 @@ def demo(
     extractive summarizer is used: no key, no network. Before each answer of the agent a view is taken.
 
     Examples:
-        demo --budget 8k
         demo --keep demo.db
     """
     from summarizing_context.evaluation.demo import demo_session, play_demo
     from summarizing_context.views.view import REASON_WORDS
 
-    settings = Settings(store=keep or ":memory:", summarizer="extractive", max_tokens=budget)
+    if keep is not None and keep.exists():
+        raise InputError(f"--keep: {plain(keep)} is there already; name a new file")
+    settings = Settings(store=keep or ":memory:", session_id="demo", summarizer="extractive", max_tokens=budget)
     messages = demo_session()
     announced = f"Replaying the demo session: {len(messages)} messages, {budget:,} tokens a view."
     with output.progress("messages", len(messages), announced) as update:
@@ -161,26 +156,18 @@ def replay(
     document = {"rows": rows, "totals": sums, "total": total.figures(), "timings": list(TIMINGS)}
     document["unreadable"] = [str(error) for error in unreadable]
 
-    # Of many files only those that broke laws are shown. A dry run shows what summaries would take.
-    price = load_models(settings.prices).price_of(str(settings.model)) if own.dry_run else None
-    laws = ("refused_views", *LAW_FIGURES)
-    seen, named = [row for row in rows if len(rows) <= _MOST_ROWS or any(map(row.get, laws))], list[Any]()
-    for row in (*seen, None, *sums):
+    named = list[Any]()
+    for row in (*rows, None, *sums):
         if row is not None:
-            broken = [f"{row[law]:,} {law.replace('_', ' ')}" for law in laws if row[law]]
-            cost = None if price is None else price.cost(row["model_input_tokens"], row["model_output_tokens"])
+            broken = [f"{row[law]:,} {law.replace('_', ' ')}" for law in ("refused_views", *LAW_FIGURES) if row[law]]
             file = f"{row['strategy']}: " * (len(variants) > 1) + Path(row["file"]).name
-            figures = {
-                "hit": f"{row['prefix_hit']:.1%}",
-                "mean": round(row["mean_view_tokens"]),
-                "price": dollars(cost),
-            }
-            row = {**row, **figures, "file": file, "broken": mark(not broken, "0", ", ".join(broken))}
+            row = {**row, "file": file, "broken": mark(not broken, "0", ", ".join(broken))}
+            row |= {"hit": f"{row['prefix_hit']:.1%}", "mean": round(row["mean_view_tokens"])}
         named.append(row)
     columns = {"file": "file", "#budget": "budget"}
     if own.dry_run:
         columns |= {"#tokens": "history_tokens", "#calls": "model_calls", "#input": "model_input_tokens"}
-        columns |= {"#output": "model_output_tokens", "#price": "price"}
+        columns |= {"#output": "model_output_tokens"}
         spent = Spent(total.model_calls, total.model_input_tokens, total.model_output_tokens)
         asked: Any = priced(prices_of({f"{settings.summarizer}/{settings.model}": spent}, [settings]))
         document, shown, status = document | asked.document, asked.shown, Status.OK
@@ -188,16 +175,12 @@ def replay(
         columns |= {"#broken laws": "broken", "#mean view": "mean", "#activ.": "activations"}
         columns |= {"#reused": "hit", "#uncached": "uncached_tokens", "#ms p99": "view_p99_ms"}
         tokens = f"{total.model_input_tokens:,} tokens in, {total.model_output_tokens:,} out"
-        called = f"The model was called {total.model_calls:,} times for summaries: {tokens}."
-        if not total.model_calls:
-            called = "No model was called; where none is named, summaries are extracted from the text."
+        called = f"A model was called {total.model_calls:,} times for summaries: {tokens}."
         moved = "activ.: how often a view moved on; reused: the share of it that a prompt cache holds."
         counter = [] if total.token_counter is None else [f"Tokens are counted by {total.token_counter}."]
         shown = [*map(dim, (moved, called, *counter))]
         shown += _counts("Repairs", {kind.replace("_", " "): count for kind, count in total.repairs.items()})
         shown += _counts(_SKIPPED, total.skipped)
-    if len(seen) < len(rows):
-        shown.append(dim(f"{len(rows) - len(seen):,} rows in which every law held are left out; --json has them."))
     shown.insert(0, table("Dry run" if own.dry_run else "Replayed", columns, named, wide="file"))
     status = Status.BAD_INPUT if unreadable and status != Status.LAW_BROKEN else status
     return Result(document, shown, status, output.told_lines(total.skipped_lines, unreadable))
@@ -255,8 +238,7 @@ def import_transcripts(
                     skipped_lines += log.unreadable
             except TranscriptError as error:
                 unreadable.append(error)
-            new = sum(row["added"] for row in rows)
-            update(f"{counted(len(rows), 'session')}, {counted(new, 'new message')}")
+            update(f"{counted(len(rows), 'session')}, {counted(sum(row['added'] for row in rows), 'new message')}")
     if not rows:
         raise [*unreadable, options.holds_no_message(files[0], format)][0]
     document = {"sessions": rows, "unreadable": [str(problem) for problem in unreadable]}

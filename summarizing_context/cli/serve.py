@@ -1,8 +1,5 @@
 """Commands for who operates it: `check`, and `mcp`, `inspect`, `worker` and `proxy`, which serve until they are ended.
-
-Agents get the past of a store's sessions as tools, browsers a live page, hosts the summaries that they ask for, and any
-client that lets its base URL be set views of its history. With `--json`, one line says at the start what serves where.
-"""
+With `--json`, one line says at the start what serves where."""
 
 from __future__ import annotations
 
@@ -14,7 +11,6 @@ import time
 from dataclasses import dataclass, replace
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Annotated, Any
-from urllib.error import HTTPError
 from urllib.request import ProxyHandler, Request, build_opener
 
 import anyio
@@ -33,7 +29,7 @@ if TYPE_CHECKING:
 
 
 _JSON = option("PATH", "JSON; - for standard error.", "--json", parser=options.read_place)
-_DRAIN = option("S", "Seconds to finish after SIGTERM.", parser=options.between(0, kind=float))
+_DRAIN = option("S", "Seconds to finish after SIGTERM.", min=0)
 
 
 @command(STORED)
@@ -43,7 +39,6 @@ def check(own: OwnSettings, base_url: options.BaseUrl = None) -> Result:
     One call of a few tokens; none with the summarizer extractive. Nothing is written. Exit status 1 if it fails.
 
     Examples:
-        check --config agent.toml
         check --model my-model --base-url http://127.0.0.1:8000/v1
     """
     settings = own.load(base_url=base_url)
@@ -150,7 +145,7 @@ def inspect(
 def worker(
     *,
     store: options.StorePath = None,
-    concurrency: Annotated[int | None, option("N", "Summaries made at once.", parser=options.between(1))] = None,
+    concurrency: Annotated[int | None, option("N", "Summaries made at once.", min=1)] = None,
     drain: Annotated[float, _DRAIN] = 20,
     own: OwnSettings,
     json_path: JsonPath = None,
@@ -196,7 +191,7 @@ def worker(
 
 # The proxy
 
-proxy = typer.Typer(cls=options.Group, invoke_without_command=True, rich_markup_mode="rich")
+proxy = typer.Typer(invoke_without_command=True, rich_markup_mode="rich")
 options.app.add_typer(proxy, name="proxy", rich_help_panel=SERVE)
 
 LISTEN = "127.0.0.1:8377"
@@ -293,11 +288,9 @@ def status(listen: Address = LISTEN, token: Token = None) -> Result:
         with build_opener(ProxyHandler({})).open(request, timeout=5) as answer:
             told: dict[str, Any] = json.load(answer)
     except (OSError, ValueError) as error:
-        why = f"no proxy answers at {address} ({type(error).__name__}); check --listen and --token"
-        if isinstance(error, HTTPError):
-            why = f"{address} is no proxy of this package ({error.code}); check --listen"
-            why = f"the proxy at {address} takes another token; give --token" if error.code == 401 else why
-        raise InputError(why) from error
+        raise InputError(
+            f"no proxy answers at {address} ({getattr(error, 'reason', error)}); check --listen and --token"
+        ) from error
     unchanged, failures = told["passed_unchanged"], told["failures"]
     views = f", {told['plugin_views']:,} views for plug-ins" if told["plugin_views"] else ""
     title = f"{told['requests']:,} requests{views}, {unchanged:,} without a view, {failures:,} failures of the proxy"

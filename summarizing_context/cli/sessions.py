@@ -11,22 +11,20 @@ from difflib import get_close_matches
 from functools import partial
 from inspect import Signature, signature
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import anyio
 import typer
 
 from summarizing_context.cli import options, output
 from summarizing_context.cli.options import OF_ONE, STORED, Place, argument, command, option, store_of
-from summarizing_context.cli.output import InputError, Result, Status, number, plain, progress, table
-from summarizing_context.commands import COMMANDS, PREFIX, Command, CommandResult, activated
+from summarizing_context.cli.output import InputError, Result, Status, T, number, plain, progress, table
+from summarizing_context.commands import COMMANDS, PREFIX, Command, CommandResult
 from summarizing_context.errors import MessageError, SessionInUseError, StoreError
 from summarizing_context.messages.reading import message_text_parts
 from summarizing_context.settings import Settings, is_address, shown_store
 from summarizing_context.stores.base import SessionInfo, SessionStore
 from summarizing_context.stores.private_files import open_private
-
-T = TypeVar("T")
 
 
 def with_store(store: str, act: Callable[[SessionStore], Awaitable[T]], *, read_only: bool = True) -> T:
@@ -83,9 +81,8 @@ class StoredSession(Place):
         if session is None:
             raise InputError("SESSION: name a session, or set session_id in the file of --config")
         info = chosen(known, session, store)
-        budget = self.budget or (None if settings.max_tokens_is_set else info.budget)
-        own: dict[str, Any] = {} if budget is None else {"max_tokens": budget}
-        return replace(settings, session_id=info.session_id, project=info.project, **own), rest
+        budget = self.budget or (not settings.max_tokens_is_set and info.budget) or settings.max_tokens
+        return replace(settings, session_id=info.session_id, project=info.project, max_tokens=budget), rest
 
 
 async def view_of(settings: Settings) -> tuple[list[Any], list[Any], list[Any], int]:
@@ -120,13 +117,11 @@ def view(
         messages, log, parts, behind = anyio.run(view_of, settings)
         costs = anyio.run(make_costs, settings)
 
-    # The number of each message in the log, as other commands take it. The tail is read from its end, back to what is
-    # covered, for before it stand blocks that quote messages.
+    # The number of each message in the log. The tail is read from its end, for blocks before it may quote messages.
     whole, end = {canonical(log[at]): at for at in reversed(range(len(log)))}, len(log)
     places = [None if part == "header" else whole.get(canonical(messages[row])) for row, part in enumerate(parts)]
     for row in reversed([row for row, part in enumerate(parts) if part == "tail"]):
-        known = (at for at in reversed(range(behind, end)) if shows(messages[row], log[at]))
-        places[row] = found = next(known, None)
+        places[row] = found = next((at for at in reversed(range(behind, end)) if shows(messages[row], log[at])), None)
         end = end if found is None else found
 
     # Each message of the view, and what is known of it.
@@ -150,7 +145,6 @@ def view(
 async def _perform(settings: Settings, name: str, line: str) -> CommandResult:
     """Run a `/context` command on a stored session; one that covers the past goes on until the summaries are there."""
     from summarizing_context.assembly import open_context
-    from summarizing_context.views.view import ActivationReport
 
     writes = COMMANDS[name].writes
     async with open_context(settings, read_only=not writes) as context:
@@ -163,10 +157,7 @@ async def _perform(settings: Settings, name: str, line: str) -> CommandResult:
             again = await context.handle_command(line)
             if not again.data.get("activated"):
                 break
-            before, after = result.data["tokens_before"], again.data["tokens_after"]  # of all together
-            told = {**again.data, "tokens_before": before, "freed": before - after}
-            report = ActivationReport(**{field: told[field] for field in ActivationReport._fields})
-            result = activated(report, context.statistics())
+            result = again
         return result
 
 
@@ -213,7 +204,6 @@ _ABOUT = """List, export, import or delete the sessions of a store.
 Examples:
     sessions export all --store run.db --out run.jsonl
     sessions import run.jsonl --store postgresql://agents@db/agents
-    sessions purge --store run.db --yes
 """
 family = options.family("sessions", STORED, _ABOUT)
 
@@ -225,8 +215,7 @@ def list_sessions(place: Place) -> Result:
     found = find_sessions(store).values()
     rows = []
     for info in found:
-        host = f" on {info.writer_host}" if info.writer_host else ""
-        writer = "" if info.writer_pid is None else f"process {info.writer_pid}{host}"
+        writer = "" if info.writer_pid is None else f"process {info.writer_pid} on {info.writer_host or 'this host'}"
         changed, project = info.updated_at[:16].replace("T", " "), plain(info.project or "", 20)
         rows.append((info.session_id, project, info.messages, info.summaries, changed, writer))
     columns = ("session", "project", "#messages", "#summaries", "changed", "open in")

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import anyio
 from rich.console import RenderableType
@@ -16,10 +16,13 @@ from rich.table import Table
 from rich.text import Text
 
 from summarizing_context.cli import eval, options, output
-from summarizing_context.cli.options import TRANSCRIPTS, argument, between, command, option
+from summarizing_context.cli.options import TRANSCRIPTS, argument, command, option
 from summarizing_context.cli.output import InputError, Result, counted, dim, dollars, plain, table
-from summarizing_context.messages.tokens import TokenCounter, choose_counter
+from summarizing_context.messages.tokens import TokenCounter, choose_counter, estimate_text
+from summarizing_context.settings import Settings
 from summarizing_context.summarizers.prompts import Prompt, latest, load, names, prompts_root
+from summarizing_context.summarizers.sdk import fenced
+from summarizing_context.transcripts import read_session
 
 if TYPE_CHECKING:
     from summarizing_context.evaluation.cassettes import Cassette
@@ -32,10 +35,10 @@ def tune(
     logs: Annotated[list[str], argument("LOGS", "Sources as `eval run` takes them.", parser=options.read_place)],
     *,
     prompt: Annotated[list[Path] | None, options.path("PATH", "A prompt to try; repeatable.", "--prompt")] = None,
-    propose: Annotated[int, option("N", "Prompts that the model writes.", parser=between(0, 1_000))] = 0,
-    optimizer: Annotated[str, option("NAME", "What proposes: model or gepa.")] = "model",
+    propose: Annotated[int, option("N", "Prompts that the model writes.", min=0, max=1_000)] = 0,
+    optimizer: Annotated[Literal["model", "gepa"], option("NAME", "What proposes: model or gepa.")] = "model",
     budget: options.Budget = 16_000,
-    held_out: Annotated[float, option("X", "Share to judge by only.", parser=between(0.1, 0.9, float))] = 0.5,
+    held_out: Annotated[float, option("X", "Share to judge by only.", min=0.1, max=0.9)] = 0.5,
     judge_model: Annotated[str | None, option("M", "Compares right answers, where logs have any.")] = None,
     cassette: eval.CassettePath = None,
     out: options.ReportFolder = Path("tune-report"),
@@ -56,13 +59,10 @@ def tune(
     started = time.perf_counter()
     settings = replace(own.load(), max_tokens=budget)
     own.need_model(settings)
-    if optimizer not in ("model", "gepa"):
-        raise InputError(f"--optimizer: {plain(optimizer, 40)!r}; there are model and gepa")
     number = propose or (20 if optimizer == "gepa" else 0)
     if not prompt and not number:
         raise InputError("say what to try: prompt files with --prompt, or --propose N to have the model write some")
-    given = _given(Path(settings.prompts), "--prompts") if settings.prompts else []
-    start = trials.Variant(trials.START, tuple(given))
+    start = trials.Variant(trials.START, tuple(_given(Path(settings.prompts), "--prompts") if settings.prompts else ()))
     tries: list[trials.Variant] = []
     for path in prompt or ():  # other prompts are those of the start
         tried = {one.name: one for one in (*start.prompts, *_given(path, "--prompt"))}
@@ -70,7 +70,7 @@ def tune(
         name += f" ({len(tries) + 1})" if name in (one.name for one in (start, *tries)) else ""
         tries.append(trials.Variant(name, tuple(tried.values())))
     dataset = Dataset.load(*logs, format=own.format)
-    judge = None if judge_model is None else eval.asked_model(settings, judge_model)
+    judge = None if judge_model is None else replace(settings, model=judge_model, call_timeout=300.0)
     proposer = trials.propose_by_gepa if optimizer == "gepa" else trials.propose_by_model
     held = held_out if len(tries) > 1 or number else 0.0
 
@@ -82,8 +82,7 @@ def tune(
             trial = trials.Trial(dataset, start, settings, replies, folder=Path(folder), held_out=held, watch=update)
             return trial, trials.tune(trial, tries, proposed, judge)
 
-    models = [settings] if judge is None else [settings, judge]
-    done = own.recorded(cassette or out / "replies.jsonl", models, measure, number)
+    done = own.recorded(cassette or out / "replies.jsonl", [*filter(None, (settings, judge))], measure, number)
     if isinstance(done, Result):
         return done
     trial, report = done
@@ -109,8 +108,7 @@ def tune(
         parts.append(shown)
     if len(tuning.tried) > 2 or tuning.chosen_on:
         rows = [(plain(name, 40), eval.share(score)) for name, score in tuning.tried.items()]
-        title = "On the sessions that choose" if tuning.chosen_on else "Tried"
-        parts.append(table(title, ("prompt", "#score"), rows))
+        parts.append(table("On the sessions that choose" if tuning.chosen_on else "Tried", ("prompt", "#score"), rows))
     parts.append(eval.score_table(report, marked=tuning.winner))
     costs = ((arm, dollars(tuning.dollars.get(arm))) for arm in (tuning.old, tuning.new))
     parts += [dim(f"{arm}: summaries of 1M tokens of history cost {cost}") for arm, cost in costs]
@@ -124,8 +122,7 @@ def tune(
 
 
 def _given(path: Path, option: str) -> list[Prompt]:
-    """Load a prompt file, the newest prompts of a folder, or a text file as the prompt of segments. Raise `InputError`,
-    also for a prompt that breaks a rule: nothing is paid for it."""
+    """Load a prompt file, a folder's newest, or a text for segments. Raise `InputError`, also for broken rules."""
     from summarizing_context.evaluation.tune import SUMMARIES, check_prompt
 
     if re.fullmatch(r"v\d+\.md", path.name):
@@ -146,7 +143,8 @@ def _given(path: Path, option: str) -> list[Prompt]:
 
 # The prompts that there are
 
-family = options.family("prompts", TRANSCRIPTS, "Show prompts, and what they cost.")
+family = options.family("prompts", TRANSCRIPTS, "Show prompts, what they cost, and how they are sent.")
+_Name = Annotated[str, argument("NAME", "segment/v3, or segment for the newest version.")]
 
 
 @command(family, name="list")
@@ -162,25 +160,53 @@ def list_prompts(prompts: options.PromptsPath = None) -> Result:
 
 
 @command(family)
-def show(
-    name: Annotated[str, argument("NAME", "segment/v3, or segment for the newest version.")],
-    prompts: options.PromptsPath = None,
-) -> Result:
+def show(name: _Name, prompts: options.PromptsPath = None) -> Result:
     """Show the whole text of one prompt; what it is for and costs goes to standard error.
 
     Examples:
         prompts show segment > mine.md
     """
-    counter, known = anyio.run(choose_counter, "auto"), list[str]()
-    for root in (_root(prompts), prompts_root()):  # the user's folder goes before what is shipped
-        known = names(root)
-        if name in known or any(one.startswith(f"{name}/") for one in known):
-            prompt = load(name, root=root) if name in known else latest(name, root=root)
-            about = _described(prompt, counter)
-            told = [plain(f"{about['name']}: {about['about']} {about['fixed_tokens']} tokens by {counter.name}.")]
-            whole = {"placeholders": sorted(prompt.placeholders), "text": prompt.text}
-            return Result({**about, "token_counter": counter.name, **whole}, [prompt.text], remarks=told)
-    raise InputError(f"there is no prompt {plain(name, 40)!r}; there are {', '.join(known)}")
+    prompt, counter = _find(name, prompts), anyio.run(choose_counter, "auto")
+    about = _described(prompt, counter)
+    told = [plain(f"{about['name']}: {about['about']} {about['fixed_tokens']} tokens by {counter.name}.")]
+    whole = {"placeholders": sorted(prompt.placeholders), "text": prompt.text}
+    return Result({**about, "token_counter": counter.name, **whole}, [prompt.text], remarks=told)
+
+
+@command(family)
+def render(
+    name: _Name,
+    transcript: Annotated[Path, argument("TRANSCRIPT", "One of any known format.", parser=options.read_path)],
+    format: options.TranscriptFormat = "auto",
+    number: Annotated[int, option("N", "Number of the segment or merge.", min=1)] = 1,
+    prompts: options.PromptsPath = None,
+) -> Result:
+    """Show the exact request that a prompt is sent with for a real segment or merge.
+
+    Nothing is sent. Messages are cut into segments as a session with a budget of 16,000 tokens cuts them.
+
+    Examples:
+        prompts render segment run.jsonl
+    """
+    from summarizing_context.evaluation.cassettes import assumed_summary
+    from summarizing_context.evaluation.views import play
+    from summarizing_context.testing import ScriptedSummarizer
+
+    prompt, found = _find(name, prompts), read_session(transcript, format=format)
+    model = ScriptedSummarizer(assumed_summary)
+    anyio.run(play, found.messages, (), Settings.load(start_at=0.0, max_tokens=16_000), model)
+    jobs = sorted((job for job in model.jobs if job.kind == prompt.name), key=lambda job: (job.rank, job.start))
+    if number > len(jobs):
+        few = f"there are {len(jobs)}; give --number up to that, or take another log"
+        raise InputError(f"number {number} of {prompt.name}: {few}")
+    job, named = jobs[number - 1], f"{prompt.name}/v{prompt.version}"
+    slots = {"system": prompt.render(max_tokens=job.max_tokens), "user": fenced(job)}
+    about = {name: getattr(job, name) for name in ("rank", "start", "stop", "max_tokens")}
+    shown: list[RenderableType] = [f"{named} for messages {job.start}–{job.stop - 1}, number {number} of {len(jobs)}"]
+    for slot, text in slots.items():
+        shown += [Text(f"── {slot}, {estimate_text(text):,} tokens by the built-in estimate", style="bold"), text]
+    document = {"prompt": named, **about, "number": number, "among": len(jobs), **slots}
+    return Result(document, shown, remarks=output.told_lines(found.unreadable))
 
 
 def _described(prompt: Prompt, counter: TokenCounter) -> dict[str, Any]:
@@ -189,6 +215,15 @@ def _described(prompt: Prompt, counter: TokenCounter) -> dict[str, Any]:
 
     known = {"name": f"{prompt.name}/v{prompt.version}", "purpose": prompt.name, "version": prompt.version}
     return {**known, "about": prompt.purpose, "fixed_tokens": counter.count(fixed_text(prompt)), "hash": prompt.hash}
+
+
+def _find(name: str, folder: Path | None) -> Prompt:
+    """Return a prompt of the user's folder, else a shipped one. Raise `InputError`."""
+    for root in (_root(folder), prompts_root()):
+        known = names(root)
+        if name in known or any(one.startswith(f"{name}/") for one in known):
+            return load(name, root=root) if name in known else latest(name, root=root)
+    raise InputError(f"there is no prompt {plain(name, 40)!r}; there are {', '.join(known)}")
 
 
 def _root(folder: Path | None) -> Any:

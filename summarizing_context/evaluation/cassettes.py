@@ -15,8 +15,8 @@ import random
 import re
 import zlib
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import count
@@ -26,7 +26,6 @@ from typing import Any, Literal, Self
 
 import anyio
 import msgspec
-from filelock import FileLock
 
 from summarizing_context import errors
 from summarizing_context.messages.reading import Message
@@ -34,7 +33,7 @@ from summarizing_context.messages.redaction import redact_message
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.models import load_models
 from summarizing_context.settings import PROVIDERS, Settings
-from summarizing_context.stores.private_files import FILE, make_private_folder, open_private, replace_private
+from summarizing_context.stores.private_files import make_private_folder, open_private, replace_private
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 from summarizing_context.summarizers.providers import make_model
 from summarizing_context.summarizers.resilience import call_within, declared, describe_failure, retry_after_of
@@ -45,8 +44,7 @@ Mode = Literal["replay", "record", "forecast"]
 
 REDACTED = "[secret]"
 _OTHER = "name another file, or correct the rights"
-# All lengths that are read before it is known whether this is a secret are bounded: else a hostile text is read again
-# from every start. What names the secret stays.
+# What is read before a secret is known is bounded: else a hostile text is read again from every start.
 _SECRETS = (
     re.compile(
         r"()(?:-----BEGIN [A-Z ]*PRIVATE KEY-----(?s:.*?)(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"
@@ -139,19 +137,12 @@ class Cassette:
     """Recorded replies of one file, packed where its name ends in `.gz`. Safe for the tasks of one event loop.
 
     `replay` only reads, and a request that is not there is `CassetteMissError`. `record` sends what is not there yet,
-    and writes each reply as it comes; on leaving the `with` the file is sorted. `forecast` sends nothing, and estimates
-    what recording would take.
-
-    `max_calls` are those of this run. `secrets` are texts to be taken out as well.
+    `max_calls` at most, and writes each reply as it comes; on leaving the `with` the file is sorted. `forecast` sends
+    nothing, and estimates what recording would take. `secrets` are texts to be taken out as well.
     """
 
     def __init__(
-        self,
-        path: Path,
-        mode: Mode = "replay",
-        *,
-        max_calls: int | None = None,
-        secrets: Iterable[str | None] = (),
+        self, path: Path, mode: Mode = "replay", *, max_calls: int | None = None, secrets: Iterable[str | None] = ()
     ) -> None:
         if mode == "replay" and not path.exists():
             lacking = "there are no recorded replies; a run with the key of a model makes them"
@@ -181,9 +172,8 @@ class Cassette:
 
     def __exit__(self, *_: object) -> None:  # sorted, equal recordings are equal bytes
         if self.sends and self.calls:
-            with self._locked():
-                self._lines = _read(self.path)
-                replace_private(self.path, self._packed(sorted(self._lines.items())))
+            self._lines = _read(self.path)  # also what others have recorded
+            replace_private(self.path, self._packed(sorted(self._lines.items())))
 
     def __len__(self) -> int:
         return len(self._lines)
@@ -204,12 +194,9 @@ class Cassette:
     async def reply(
         self, request: Request, send: Send, *, assumed: str = "", is_usable: Usable = lambda _: True
     ) -> Reply:
-        """Return the recorded reply, or what `send` brings, kept. `assumed` is what a forecast answers.
-
-        A recorded reply that is not usable is asked for again, except in a replay, and replaced.
-        Raise `CassetteMissError`, `CassetteLimitError`, or what `send` raises; a reply that the model refused to give
-        is a reply whose `fault` says so.
-        """
+        """Return the recorded reply, or what `send` brings, kept; in a forecast the `assumed` one. A recorded reply
+        that is not usable is asked for again, except in a replay. Raise `CassetteMissError`, `CassetteLimitError`, or
+        what `send` raises; a reply that the model refused to give is a reply whose `fault` says so."""
         system, *user = map(self.clean, (request.system, *request.user))
         request = replace(request, system=system, user=tuple(user))
         key, spent = request.key, self.spent[request.model]
@@ -245,14 +232,15 @@ class Cassette:
             self._failed.pop(key, None)
             self._lines[key] = reply
             if self.sends:  # behind the others, so that a process that is killed loses none that it has
-                with self._locked():
-                    size = self.path.stat().st_size
-                    try:
-                        with open_private(self.path, append=True) as file:
-                            file.write(self._packed([(key, reply)]))
-                    except OSError:  # such as a full disk: no half of a line stays
-                        os.truncate(self.path, size)
-                        raise
+                size = self.path.stat().st_size
+                try:
+                    with open_private(self.path, append=True) as file:
+                        file.write(self._packed([(key, reply)]))
+                except OSError as error:  # such as a full disk: no half of a line stays
+                    os.truncate(self.path, size)
+                    why = f"the cassette cannot be written ({error.strerror or error}); {_OTHER}"
+                    self.failure = errors.CassetteError(f"{self.path}: {why}")
+                    raise self.failure from error
         spent.input_tokens += request.tokens if reply.input_tokens is None else reply.input_tokens
         spent.output_tokens += reply.output_tokens or 0
         spent.cached_tokens += reply.cached_tokens or 0
@@ -271,17 +259,6 @@ class Cassette:
         data = b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
         return gzip.compress(data, mtime=0) if self.path.suffix == ".gz" else data
 
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        """Hold the file for one write. Raise `CassetteError` where it cannot be written; then nothing more is sent."""
-        try:
-            with FileLock(f"{self.path}.lock", timeout=30.0, mode=FILE):
-                yield
-        except OSError as error:  # also where another process holds the lock
-            why = f"the cassette cannot be written ({error.strerror or error}); {_OTHER}"
-            self.failure = errors.CassetteError(f"{self.path}: {why}")
-            raise self.failure from error
-
 
 def _read(path: Path) -> dict[str, Reply]:
     """Return what a cassette holds, by key; nothing where there is none. Raise `CassetteError` that names the line."""
@@ -291,12 +268,9 @@ def _read(path: Path) -> dict[str, Reply]:
         lines = (gzip.decompress(data) if path.suffix == ".gz" else data).removesuffix(b"\n")
         for number, line in enumerate(lines.split(b"\n") if lines else (), 1):  # noqa: B007
             found.update([msgspec.json.decode(line, type=tuple[str, Reply])])
-    except (msgspec.DecodeError, UnicodeDecodeError, EOFError, zlib.error, gzip.BadGzipFile) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, EOFError, zlib.error, OSError) as error:
         why = f"not a line of a cassette ({error}); bring the file back, or delete it and record again"
         raise errors.CassetteError(f"{path}:{number}: {why}") from error
-    except OSError as error:
-        why = f"the cassette cannot be read ({error.strerror}); check the path and its rights"
-        raise errors.CassetteError(f"{path}: {why}") from error
     return found
 
 
@@ -310,29 +284,18 @@ class RecordedModel:
         self.where = f"{self.model} at {address}" if address else self.model
         # A recipe names the server, and a cassette is replayed anywhere.
         self.maker = re.sub(r";server=[0-9a-f]+", "", declared(model, "recipe") or self.model)
-        self.recipe, self.mode = f"cassette/{self.maker}", cassette.mode
+        self.recipe = f"cassette/{self.maker}"
         self._model, self._cassette, self._timeout, self._is_needed = model, cassette, timeout, is_needed
 
     async def ask(self, request: Request, *, assumed: str = "", is_usable: Usable = lambda _: True) -> Reply:
         """Return the reply to a request, asked again while that may help. Raise as `Cassette.reply` does."""
-
-        async def call(clean: Request) -> SummaryReply:
-            asked = self._model.complete(clean.system, "\n\n".join(clean.user), clean.max_tokens)
-            return await call_within(self._timeout, asked)
-
-        return await self._cassette.reply(request, partial(self._sent, call, 3), assumed=assumed, is_usable=is_usable)
+        return await self._cassette.reply(request, partial(self._sent, None, 3), assumed=assumed, is_usable=is_usable)
 
     async def summarize(self, job: SummaryJob, *, kind: str = "") -> SummaryReply:
-        """Return the recorded summary. Raise `SummarizerRefused` where there is none; `Cassette.check` says why.
-
-        A context tries again by itself. Who asks without one names a `kind`, and here it is tried again.
-        """
-
-        async def call(clean: Request) -> str | SummaryReply:
-            return await self._model.summarize(replace(job, instructions=clean.system, content=clean.user[0]))
-
+        """Return the recorded summary. Raise `SummarizerRefused` where there is none; `Cassette.check` says why. A
+        context tries again by itself; who asks without one names a `kind`, and here it is tried again."""
         request = Request(kind or job.kind, self.maker, job.instructions, (job.content,), job.max_tokens)
-        send, is_usable = partial(self._sent, call, 3 if kind else 1), lambda kept: not (kept.fault and self._is_needed)
+        send, is_usable = partial(self._sent, job, 3 if kind else 1), lambda kept: not (kept.fault and self._is_needed)
         try:
             reply = await self._cassette.reply(request, send, assumed=assumed_summary(job), is_usable=is_usable)
         except errors.CassetteError:
@@ -344,11 +307,14 @@ class RecordedModel:
             raise errors.SummarizerRefused(reply.fault)
         return SummaryReply(reply.text, reply.input_tokens, reply.output_tokens, reply.truncated, reply.cached_tokens)
 
-    async def _sent(self, call: Send, attempts: int, clean: Request) -> str | SummaryReply:
+    async def _sent(self, job: SummaryJob | None, attempts: int, clean: Request) -> str | SummaryReply:
         lasting = (Fault.KEY, Fault.NOT_FOUND, Fault.REQUEST, Fault.REDIRECT)  # a wrong key stays wrong
         for attempt in count(1):
             try:
-                return await call(clean)
+                if job is not None:
+                    return await self._model.summarize(replace(job, instructions=clean.system, content=clean.user[0]))
+                asked = self._model.complete(clean.system, "\n\n".join(clean.user), clean.max_tokens)
+                return await call_within(self._timeout, asked)
             except errors.SummarizerRefused:  # an answer
                 raise
             except errors.SummarizerError as error:
@@ -363,9 +329,8 @@ class RecordedModel:
 async def open_model(
     named: Settings | SdkSummarizer | str, cassette: Cassette, *, is_needed: bool = False
 ) -> AsyncIterator[RecordedModel]:
-    """Yield a model behind the cassette: that of settings, a given one, or the one whose recorded requests have this
-    name and are only replayed. Where each summary `is_needed`, a refusal stops the recording, and is asked again.
-    Raise `SettingsError` where a model is to be asked and its key is not there."""
+    """Yield a model behind the cassette: that of settings, a given one, or a name that is only replayed. Where
+    each summary `is_needed`, a refusal stops the recording. Raise `SettingsError` where a needed key is not there."""
     if not isinstance(named, Settings):
         replayed: Any = SimpleNamespace(model=str(named).partition(";")[0], recipe=named)
         yield RecordedModel(replayed if isinstance(named, str) else named, cassette, is_needed=is_needed)
@@ -378,8 +343,7 @@ async def open_model(
 
 
 def assumed_summary(job: SummaryJob) -> str:
-    """Return a lawful summary of the length that is assumed: the cap, or half of a source that is shorter than two
-    caps and longer than 200 tokens. Of rules and memories it finds none."""
+    """Return a lawful summary: half of a source of more than 200 tokens, at most the cap; no rules, no memories."""
     if job.kind in ("rules", "memory"):
         return "none" if job.kind == "rules" else "[]"
     most = job.max_tokens if job.source_tokens <= 200 else min(job.max_tokens, job.source_tokens // 2)

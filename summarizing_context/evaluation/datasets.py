@@ -148,8 +148,7 @@ def _own_messages(path: Path, session_id: str, format: str) -> Sequence[Message]
 
 
 def _own_cases(name: str, messages: list[Message], budget: int) -> Cases:
-    """Return the cuts of a session, and the values that were needed after each. A cut before which everything fits the
-    budget is left out, for its view leaves nothing out."""
+    """Return the cuts of a session, but those before which all fits the budget, and the values needed after each."""
     reads = read_messages(messages)
     cuts = [cut for cut in cuts_of(messages) if sum(read.tokens for read in reads[:cut]) > budget]
     return [(Case(f"{name}@{cut}", "", cut, budget, "", "", name), hindsight(reads, cut, budget)) for cut in cuts]
@@ -184,10 +183,9 @@ def read_messages(messages: Sequence[Message]) -> list[Read]:
                 if 4 <= len(bare) <= 40 and bare.isalnum() and any(map(str.isdigit, bare)) and not bare.isdigit():
                     used[bare] = None
                 used |= dict.fromkeys(exact_values(text))
-        tokens = message_tokens(message)
         words = (*texts, *(part.name for part in calls), *arguments)
         seen = frozenset(value for text in texts for value in exact_values(text))
-        found.append(Read(reading.role, tokens, words, seen, tuple(used)))
+        found.append(Read(reading.role, message_tokens(message), words, seen, tuple(used)))
     return found
 
 
@@ -262,9 +260,8 @@ def _at_end(name: str, ask: Callable[[], list[Question]], messages: list[Message
 
 
 def _locomo(path: Path) -> list[Log]:
-    """Return the conversations of LoCoMo, a message a turn with the first speaker as user, and their questions at the
-    end: those of the categories 1 to 4 with answers that stand word for word in their evidence. Raise
-    `TranscriptError`, which says what is wrong, before anything is run."""
+    """Return the conversations of LoCoMo, the first speaker as user, and their questions of the categories 1 to 4 with
+    answers that stand word for word in their evidence. Raise `TranscriptError`, before anything is run."""
     logs = []
     for file in _files("locomo", path, "*.json"):
         talks = load(file).value
@@ -333,8 +330,7 @@ def _beam(path: Path) -> list[Log]:
 
 
 def _beam_questions(messages: list[BeamMessage], categories: dict[str, list[dict[str, Any]]]) -> list[Question]:
-    """Return the probing questions of a chat of BEAM with their facts: runs of words of answer and rubric that stand in
-    the source messages, in few others, and not in the question."""
+    """Return BEAM's questions with their facts: runs of words of an answer that its sources and few others hold."""
     places = {str(message.id): at for at, message in enumerate(messages)}
     texts = [Text([message.content]) for message in messages]
     questions = []
@@ -354,8 +350,7 @@ def _beam_questions(messages: list[BeamMessage], categories: dict[str, list[dict
 
 
 def _shared_runs(text: str, said: Text) -> Iterator[str]:
-    """Yield the longest runs of words that are said elsewhere too, if they have a digit or three words of four letters.
-    Small words at their ends are left out."""
+    """Yield the longest runs of words that are said elsewhere too and have a digit or three words of four letters."""
     for clause in re.split(r"[.,;:!?]+(?:\s|$)|[\n\"“”()\[\]`]|\B'|'\B", text):
         words = clause.split()
         while words:

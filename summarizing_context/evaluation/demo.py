@@ -6,15 +6,14 @@ import gzip
 import json
 import tomllib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from importlib.resources import files
-from itertools import accumulate, chain, count
+from itertools import accumulate
 from textwrap import shorten
 from typing import Any
 
 import anyio
 
-from summarizing_context.assembly import open_context, open_store
+from summarizing_context.assembly import open_context
 from summarizing_context.evaluation.laws import canonical
 from summarizing_context.evaluation.replay import Recorder, Tally, make_costs
 from summarizing_context.messages.reading import Message, message_text_parts
@@ -30,19 +29,9 @@ _FOLDER = files("summarizing_context.evaluation")
 async def play_demo(
     messages: Sequence[Message], settings: Settings, *, watch: Callable[[str], None]
 ) -> tuple[Tally, dict[str, Any]]:
-    """Add the messages one by one, take a view before each answer, and look into the last view. Return what was
-    counted, and the figures as JSON values.
-
-    The worker runs in the background, and the agent never waits for it. `watch` is called with each message, in words.
-    """
-    store = await open_store(settings.store)
-    try:  # a session that is there is never touched
-        taken = {info.session_id for info in await store.sessions()}
-    finally:
-        await store.close()
-    free = next(id for id in chain(["demo"], (f"demo:{number}" for number in count(2))) if id not in taken)
-    settings, costs = replace(settings, session_id=free), await make_costs(settings)
-    budget = int(settings.max_tokens)
+    """Add the messages one by one, take a view before each answer without waiting for the worker, and look into the
+    last view. Return what was counted, and the figures as JSON values. `watch` is called after each message."""
+    costs, budget = await make_costs(settings), int(settings.max_tokens)
     async with open_context(settings) as context:
         recorder = Recorder(context, costs, Tally(file="demo", budget=budget))
         for message in messages:
@@ -57,8 +46,7 @@ async def play_demo(
 
     # What is sent without this package: the system row and the newest messages that fit; or the whole history.
     sums = list(accumulate((costs.of(message, canonical(message)) for message in messages), initial=0))
-    fits = (at for at in range(1, len(messages)) if sums[1] + sums[-1] - sums[at] <= budget)
-    start = next(fits, len(messages))
+    start = next((at for at in range(1, len(messages)) if sums[1] + sums[-1] - sums[at] <= budget), len(messages))
     histories = [sums[at] for at, message in enumerate(messages) if message["role"] == "assistant"]
     whole, cached = sum(histories) + sums[-1], sum(histories)
     price = load_models().price_of(PRICED_MODEL)
@@ -83,8 +71,7 @@ async def play_demo(
 
 
 def demo_session(turns: int | None = None) -> list[Message]:
-    """Return the session's messages in OpenAI chat shape: 44 turns, some 500 messages and 170k tokens; or its first
-    turns."""
+    """Return the session's messages in OpenAI chat shape, some 500 in 44 turns; or its first turns."""
     lines = gzip.decompress((_FOLDER / "demo_session.jsonl.gz").read_bytes()).splitlines()
     messages: list[Message] = list(map(json.loads, lines))
     starts = [at for at, message in enumerate(messages) if message["role"] == "user"]
@@ -92,8 +79,7 @@ def demo_session(turns: int | None = None) -> list[Message]:
 
 
 def find_answers(view: Sequence[Message], without: Sequence[Message]) -> list[dict[str, Any]]:
-    """Return each question of `demo_questions.toml` with whether the view answers it, in which `words`, and whether
-    `without` does. All fragments of a wording of the answer stand in one sentence."""
+    """Return each question with whether the view answers it in one sentence, its `words`, and if `without` does."""
 
     def sentences(messages: Iterable[Message]) -> list[str]:
         texts = (text for message in messages for text in message_text_parts(message))

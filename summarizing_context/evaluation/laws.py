@@ -6,24 +6,22 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from summarizing_context.messages.reading import Reading, canonical_json, content_texts, read_message
 from summarizing_context.views.header import PREFACE
 
-Part = Literal["system", "pin", "header", "block", "tail"]
 Message = Mapping[str, Any]
 
 _BLOCKS = ("<standing_rules>\n", "<memories>\n")
 _HEADER = re.compile(rf"{re.escape(PREFACE)}|\[\d+ earlier messages left out\]")
 
 
-def view_parts(view: Sequence[dict[str, Any]], log: Sequence[dict[str, Any]]) -> list[Part]:
-    """Return which part of the view each message belongs to; without a header, all but the leading rows is tail."""
+def view_parts(view: Sequence[dict[str, Any]], log: Sequence[dict[str, Any]]) -> list[str]:
+    """Return for each message of a view `system`, `pin`, `header`, `block` or `tail`, which it is without a header."""
     texts = [content_texts(message.get("content")) for message in view]
     header = next((at for at, found in enumerate(texts) if _HEADER.match("".join(found[:1]))), None)
-    others = (at for at, message in enumerate(view) if message["role"] not in ("system", "developer"))
-    leading = next(others, len(view))
+    leading = next((at for at, one in enumerate(view) if one["role"] not in ("system", "developer")), len(view))
     if header is None:
         return ["system" if at < leading else "tail" for at in range(len(view))]
 
@@ -31,7 +29,7 @@ def view_parts(view: Sequence[dict[str, Any]], log: Sequence[dict[str, Any]]) ->
     ranges = re.findall(r'^<summary messages="\d+-(\d+)">$', "\n".join(texts[header]), re.MULTILINE)
     stop = int(ranges[-1]) + 1 if ranges else 0
     covered, first = {canonical(message) for message in log[:stop]}, canonical(log[stop]) if stop < len(log) else b""
-    parts: list[Part] = ["header" if at == header else "system" if at < leading else "pin" for at in range(header + 1)]
+    parts = ["header" if at == header else "system" if at < leading else "pin" for at in range(header + 1)]
     for message, found in zip(view[header + 1 :], texts[header + 1 :], strict=True):
         key = canonical(message)
         if message["role"] not in ("user", "system", "developer") or key == first:

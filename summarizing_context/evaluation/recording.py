@@ -154,11 +154,8 @@ def read_file(path: Path, kind: Any) -> Any:
 def add_case(
     folder: Path, log: Path, messages: Sequence[Message] = (), *, name: str | None, cut: int | float, **about: Any
 ) -> Case:
-    """Add a case. Raise `TranscriptError` for a log that cannot be cut there, or a name that is taken.
-
-    `cut` are the messages before the view, or the share of the characters that stand before it; `messages` are those of
-    the log, where they were read already. `about` are other fields of a case.
-    """
+    """Add a case. `cut` are the messages before the view, or the share of the characters that stand before it; `about`
+    are other fields. Raise `TranscriptError` for a log that cannot be cut there, or a name that is taken."""
     messages, name, listed = messages or read_session(log).messages, name or _stem(log), folder / CASES
     quoted = partial(json.dumps, ensure_ascii=False)  # as TOML has it: JSON's escapes beyond U+FFFF are none of TOML's
     at = cut if isinstance(cut, int) else cut_at(messages, cut)
@@ -176,10 +173,7 @@ def add_case(
 def with_own_case(
     folder: Path, log: Path, messages: Sequence[Message], *, cut: float, budget: int, own: Settings, to: Path
 ) -> Recording:
-    """Return what a folder holds, with a log of the user's as its only case; a new case is added to `to`.
-
-    Raise `TranscriptError` for a log that was asked about otherwise, or that needs no summary.
-    """
+    """Return a folder with a log of the user's as its only case, added to `to` if new. Raise `TranscriptError`."""
     at, files = cut_at(messages, cut), _files_of(own)
     name = f"{_stem(log)}-{at}"
     if (folder / CASES).exists():
@@ -242,7 +236,7 @@ async def write_questions(
     """Return so many questions about a log, written by a model."""
     log = fence("session_record", compaction(messages).content)
     system, some = latest("questions").render(number=number), "word " * 20
-    assumed = [Question(f"q{at}", "fact", some, some) for at in range(1, number + 1)]
+    assumed = {"questions": [{"category": "fact", "question": some, "answer": some, "evidence": [0]}] * number}
     asked = Request("questions", writer.maker, system, (log,), 500 + 120 * number)
 
     def read(text: str) -> list[Question]:  # the error says what is wrong with the first bad one
@@ -257,7 +251,7 @@ async def write_questions(
                 raise ValueError(f"{one.id} names message {beyond[0]}, but there are 0 to {case.cut - 1}")
         return found[:number]
 
-    return await _readable(writer, case, asked, read, str(assumed)) or assumed
+    return await _readable(writer, case, asked, read, assumed)
 
 
 async def read_answers(
@@ -265,7 +259,7 @@ async def read_answers(
 ) -> dict[str, dict[str, str]]:
     """Return a reader's answers from each view, by arm and question."""
     listed = json.dumps([{"id": one.id, "question": one.question} for one in questions], ensure_ascii=False)
-    system = latest("answers").render(abstention=ABSTENTION)
+    system, assumed = latest("answers").render(abstention=ABSTENTION), {one.id: "word " * 15 for one in questions}
 
     def read(text: str) -> dict[str, str]:
         found = _object(text, dict[str, str])
@@ -276,9 +270,7 @@ async def read_answers(
     async def ask(arm: str) -> None:
         parts = fence("session_record", views[arm]), f"Questions: {listed}"
         asked = Request("reader", reader.maker, system, parts, 4_000)
-        found = await _readable(reader, case, asked, read)
-        if found is None:
-            found = {question.id: "word " * 15 for question in questions}
+        found = await _readable(reader, case, asked, read, assumed)
         answers[arm] = {question.id: found.get(question.id, ABSTENTION) for question in questions}
 
     answers: dict[str, dict[str, str]] = {}
@@ -309,15 +301,16 @@ async def mark_answers(
             raise ValueError("not the questions and letters that the judge was given")
         return {(id, arms[id][letter]): mark for id, row in given.items() for letter, mark in row.items()}
 
-    system = latest("marks").render(**SCALE)
-    asked = Request("judge", judge.maker, system, (fence("session_record", document),), 4_000)
-    return await _readable(judge, case, asked, read) or {}
+    parts = (fence("session_record", document),)
+    asked = Request("judge", judge.maker, latest("marks").render(**SCALE), parts, 4_000)
+    assumed = {id: dict.fromkeys(row, SCALE["abstained"]) for id, row in arms.items()}
+    return await _readable(judge, case, asked, read, assumed)
 
 
 async def _readable(
-    model: RecordedModel, case: Case, asked: Request, read: Callable[[str], Value], assumed: str = "word " * 1_000
-) -> Value | None:
-    """Return what `read` finds in the reply; None in a forecast. A reply that it refuses with `ValueError` is logged
+    model: RecordedModel, case: Case, asked: Request, read: Callable[[str], Value], assumed: Mapping[str, object]
+) -> Value:
+    """Return what `read` finds in the reply, or in the assumed one. A reply that it refuses with `ValueError` is logged
     and asked for again, also one that was kept. Raise `TranscriptError` where none can be read."""
 
     def is_usable(reply: Reply) -> bool:
@@ -327,12 +320,10 @@ async def _readable(
         return False
 
     for _ in range(_TRIES):
-        reply = await model.ask(asked, assumed=assumed, is_usable=is_usable)
+        reply = await model.ask(asked, assumed=json.dumps(assumed), is_usable=is_usable)
         try:
             return read(reply.text)
         except ValueError as error:
-            if model.mode == "forecast":
-                return None
             complaint = reply.fault or str(error)
             logger.warning("%s: the %s reply of %s cannot be used: %s", case.name, asked.kind, model.where, complaint)
     last = f"in the last one {complaint}; the same command asks again, or take another model"

@@ -202,8 +202,7 @@ def replay_file(
 
 
 async def replay_log(name: str, log: Transcript, variants: Sequence[Settings], dry_run: bool = False) -> list[Tally]:
-    """Replay one log with each of these settings, in memory. In a dry run replies of the model are assumed: nothing is
-    sent."""
+    """Replay one log in memory with each of these settings. In a dry run replies of the model are assumed."""
     costs, rows = await make_costs(variants[0]), []
     for variant in variants:
         # Pauses between messages are those of this machine, not of the session: none of them makes a session idle.

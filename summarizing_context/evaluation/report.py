@@ -110,7 +110,6 @@ class Spent(msgspec.Struct, frozen=True, omit_defaults=True):
     output_tokens: int = 0
     laws: dict[str, int] | None = None  # that were broken, with how often; None where no view was judged
     summaries: list[tuple[int, int, str]] = []  # first message, one past the last, text
-    stand_ins: int = 0  # segments for which no reply could serve, so that an extract stands for them
 
 
 class Pair(msgspec.Struct, frozen=True):
@@ -199,8 +198,7 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def ahead(self, arm: str, other: str = "", category: str = "all") -> Interval | None:
         """Return how far an arm is ahead of another, the baseline if none is named, over questions that both have."""
-        theirs = self.points(other or self.baseline, "", category)
-        return paired(self.points(arm, "", category), theirs)
+        return paired(self.points(arm, "", category), self.points(other or self.baseline, "", category))
 
     def figure(self, arm: str, name: str) -> float | None:
         """Return a figure of an arm that is no score: `tokens` of a view, `cost` (tokens of models for 1,000 tokens of
@@ -232,11 +230,6 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
             for side in ("better", "worse"):
                 names = [name for name, words in leads.items() if words.startswith(side)]
                 said += f"; {side} on {', '.join(names)}" if names else ""
-            for name in (arm, other):
-                rows = [one for one in self.spent if one.arm == name]
-                if extracts := sum(one.stand_ins for one in rows):
-                    made = f"{extracts + sum(len(one.summaries) for one in rows)} summaries of {name}"
-                    said += f"; extracts stand for {extracts} of {made}, whose replies could not serve"
             return f"{said}."
         arm, score = self.first, self.score(self.first)
         if score is None:
@@ -269,9 +262,8 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
         return gates
 
     def compare(self, old: Report) -> list[tuple[str, str, Interval, bool]]:
-        """Return arm, what is compared, the change since an older run, and whether that is surely worse. Scores are
-        paired by question. More broken laws are worse; arms without this package never are. Raise `SettingsError` where
-        the runs share no question."""
+        """Return arm, what is compared, the change since an older run, and if that is surely worse, as arms without
+        this package never are. Raise `SettingsError` where the runs share no question."""
         found: list[tuple[str, str, Interval, bool]] = []
         for arm in (name for name in self.arms if name in old.arms):
             for name in ("all", *self.categories, ABSENT):
@@ -291,19 +283,16 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def document(self, gates: Sequence[Gate] = ()) -> dict[str, Any]:
         """Return the figures as JSON values; what they were worked out of is in `report.json`."""
-
-        def of(interval: Interval | None) -> dict[str, float] | None:
-            return interval and interval._asdict()
-
         own = ("name", "verdict", "metric", "metrics", "baseline", "missing")
         document = {**{name: getattr(self, name) for name in own}, "arms": {}, "questions": len(self.asked)}
         for arm, about in self.arms.items():
+            scores = {**{name: self.score(arm, name) for name in self.metrics}, "ahead": self.ahead(arm)}
             categories = (*self.categories, *([ABSENT] if self.points(arm, "", ABSENT) else []))
+            by_category = {name: self.score(arm, "", name) for name in categories}
             document["arms"][arm] = {
                 "about": about,
-                **{name: of(self.score(arm, name)) for name in self.metrics},
-                "ahead": of(self.ahead(arm)),
-                "categories": {name: of(self.score(arm, "", name)) for name in categories},
+                **{name: one and one._asdict() for name, one in scores.items()},
+                "categories": {name: one and one._asdict() for name, one in by_category.items()},
                 "points": sum(self.points(arm).values()),
                 "questions": len(self.points(arm)),
                 **{name: self.figure(arm, name) for name in AT_MOST},
@@ -329,8 +318,9 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
         try:
             return msgspec.json.decode(file.read_bytes(), type=cls)
         except (OSError, msgspec.MsgspecError) as error:
-            why = type(error).__name__
-            raise SettingsError(f"{file}: is not the report of a run ({why}); name its folder") from error
+            raise SettingsError(
+                f"{file}: is not the report of a run ({type(error).__name__}); name its folder"
+            ) from error
 
 
 def in_words(change: Interval | None) -> str:

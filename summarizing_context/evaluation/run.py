@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -69,17 +69,6 @@ def _evidence(question: Question, view: Text) -> float | None:
 
 VALUES_HELD = Metric(HELD, _held)  # the share of a question's values that stand in the view, word for word
 EVIDENCE_KEPT = Metric(EVIDENCE, _evidence)  # the share of the gold answer's words that stand together in the view
-
-
-@dataclass
-class _Part:
-    """What came of one log."""
-
-    asked: list[Asked] = field(default_factory=list)
-    views: list[Viewed] = field(default_factory=list)
-    spent: list[Spent] = field(default_factory=list)
-    left_out: list[str] = field(default_factory=list)
-    missing: int = 0
 
 
 @dataclass
@@ -143,8 +132,7 @@ class Run:
         return prices_of(cassette.spent, self.models)
 
     def _cassette(self, mode: cassettes.Mode) -> Cassette:
-        keys = [settings.api_key for settings in self.models]
-        return Cassette(Path(str(self.cassette)), mode, secrets=keys)
+        return Cassette(Path(str(self.cassette)), mode, secrets=[one.api_key for one in self.models])
 
     def report(self, cassette: Cassette | None = None, watch: Callable[[str], None] = lambda _: None) -> Report:
         """Measure, and return the report. Without an open cassette, replies are replayed. `watch` is called with each
@@ -153,13 +141,14 @@ class Run:
         # Other processes can be given neither an open cassette nor objects of one's own.
         has_own = any(arm.summarizer for arm in self.arms) or {*self.metrics} - {VALUES_HELD, EVIDENCE_KEPT}
         jobs = 1 if cassette is not None or has_own else self.jobs
-        whole = _Part(left_out=[*self.dataset.skipped])
-        measure: Callable[[Log], _Part] = partial(anyio.run, self.measure_log, cassette)  # type: ignore[arg-type]
+        whole: dict[str, Any] = {"asked": [], "views": [], "spent": [], "missing": 0}
+        whole["left_out"] = [*self.dataset.skipped]
+        measure: Callable[[Log], dict[str, Any]] = partial(anyio.run, self.measure_log, cassette)  # type: ignore[arg-type]
         for log, part in zip(self.dataset.logs, for_each(self.dataset.logs, measure, jobs), strict=True):
             watch(log.name)
-            for name, found in vars(part).items():
-                vars(whole)[name] += found
-        is_marked = any(RIGHT in answer.points for one in whole.asked for answer in one.answers.values())
+            for name, found in part.items():
+                whole[name] += found
+        is_marked = any(RIGHT in answer.points for one in whole["asked"] for answer in one.answers.values())
         about, shown = dict[str, str](), dict[str, dict[str, Any]]()
         for arm in self.arms:
             about[arm.name] = arm.about or views.ARMS.get(arm.name, "")
@@ -182,26 +171,23 @@ class Run:
             baseline=self.baseline,
             settings=shown,
             made_by=made_by,
-            **vars(whole),
+            **whole,
         )
 
-    async def measure_log(self, cassette: Cassette | None, log: Log) -> _Part:
+    async def measure_log(self, cassette: Cassette | None, log: Log) -> dict[str, Any]:
         """Measure one log: the views of all arms at its cuts, then each question of each view."""
         if cassette is None and self.models:
             cassette = self._cassette("replay")
         first = next((arm.settings for arm in self.arms if arm.settings is not None), Settings())
         messages = [*log.read()] if cassette is None else [*map(cassette.scrub, log.read())]
         cases = log.ask(messages, int(first.max_tokens))
-        if cassette is not None:  # questions for secrets are left out
-            for _, questions in cases:
-                questions[:] = [one for one in questions if all(cassette.clean(text) == text for text in one.values)]
         recording, texts = self.dataset.recording, dict[tuple[str, str], str]()  # views by case and arm
         bare = [arm.name for arm in self.arms if arm.settings is None]
         history = sum(map(message_tokens, messages))
         folder = None  # the cassette of recorded arms: it is only replayed, unless their models are named
         if recording is not None and bare:
             folder = cassette if self.writer is not None else Cassette(recording.cassette)
-        part = _Part()
+        part: dict[str, Any] = {"asked": [], "views": [], "spent": [], "left_out": [], "missing": 0}
 
         # This package's views, by settings. Recorded cases have budgets of their own.
         for arm in self.arms:
@@ -212,17 +198,16 @@ class Run:
                 settings = replace(settings, max_tokens=cases[0][0].budget)
             own: Any = nullcontext(arm.summarizer)
             async with open_model(settings, cassette) if arm.asks_model and cassette is not None else own as writer:
-                show = views.show_activated if recording is None else None
-                played = await views.play(messages, cuts, settings, writer, show, between_calls=show is None)
+                played = await views.play(messages, cuts, settings, writer, between_calls=recording is not None)
             if cassette is not None:
                 cassette.check()  # a context makes good what is missing; an eval must not
-            part.spent.append(_spent(log, arm.name, history, played))
-            if played.refused and 2 * played.refused >= (calls := played.tally.model_calls):
-                refused_share = f"{played.refused:,} of {calls:,} replies cannot serve as summaries"
-                part.left_out.append(f"{log.name}, {arm.name}: {refused_share}; extracts stand for them")
+            part["spent"].append(_spent(log, arm.name, history, played))
+            if extracts := played.stand_ins:
+                few = f"{extracts} of {extracts + len(played.summaries)} replies cannot serve as summaries"
+                part["left_out"].append(f"{log.name}, {arm.name}: {few}; extracts stand for them")
             texts |= {(case.name, arm.name): played.views[case.cut] for case, _ in cases}
         refused = [case.name for case, _ in cases if "" in (texts.get((case.name, arm.name)) for arm in self.arms)]
-        part.left_out += [f"{name}: its system rows leave no room; take a larger budget" for name in refused]
+        part["left_out"] += [f"{name}: its system rows leave no room; take a larger budget" for name in refused]
         cases = [(case, questions) for case, questions in cases if case.name not in refused]
 
         # Recorded arms, or those that need nothing and cost nothing.
@@ -230,7 +215,7 @@ class Run:
             for case, _ in cases:
                 past = views.Past(messages[: case.cut], estimate_text(texts[case.name, self.arms[0].name]))
                 texts |= {(case.name, name): views.mechanical(name, past) for name in bare}
-            part.spent += [Spent(log.session, name, history) for name in bare]
+            part["spent"] += [Spent(log.session, name, history) for name in bare]
         elif recording is not None and folder is not None:
             case, asked = cases[0][0], recording.at(cases[0][0])
             async with open_model(self.writer or asked.writer, folder, is_needed=True) as model:
@@ -240,7 +225,7 @@ class Run:
                 folder.check()
             for name in bare:
                 spent = Spent(log.session, name, history, compacted if name.startswith(views.COMPACT) else 0)
-                part.spent.append(_spent(log, name, history, ours) if name == views.OURS else spent)
+                part["spent"].append(_spent(log, name, history, ours) if name == views.OURS else spent)
             if not folder.missed:  # while a summary is missing, the tokens of our view are not known
                 texts |= {(case.name, name): text for name, text in shown.items()}
 
@@ -255,13 +240,15 @@ class Run:
                     with nullcontext() if self.judge is not None else suppress(CassetteMissError):
                         answers = await asking.read_answers(case, asked.questions, shown, model)
                         marks = await asking.mark_answers(case, asked.questions, answers, model)
-                part.missing += len(read_by.missed)
+                part["missing"] += len(read_by.missed)
             searched: dict[str, Text] = {}
             for arm in self.arms:
                 view = texts.get((case.name, arm.name))
                 reading = "" if folder is None else "no view" if view is None else "not read"
                 reading = "this view" if arm.name in answers else reading
-                part.views.append(Viewed(case.name, arm.name, None if view is None else estimate_text(view), reading))
+                part["views"].append(
+                    Viewed(case.name, arm.name, None if view is None else estimate_text(view), reading)
+                )
                 searched[arm.name] = Text([view or ""])
             for one in questions:
                 found: dict[str, Answer] = {}
@@ -280,9 +267,9 @@ class Run:
                     evidence.append((at, next(filter(None, map(text.excerpt, one.values)), begin)))
                 asked_for = one.id, one.question, found, one.category, one.answer, list(one.values), evidence
                 if found:
-                    part.asked.append(Asked(case.drawn_as, case.name, *asked_for))
+                    part["asked"].append(Asked(case.drawn_as, case.name, *asked_for))
         if not (refused or any(questions for _, questions in cases)):
-            part.left_out.append(f"{log.name}: nothing is asked about it; take a smaller budget or a longer log")
+            part["left_out"].append(f"{log.name}: nothing is asked about it; take a smaller budget or a longer log")
         return part
 
 
@@ -294,8 +281,7 @@ async def record(
     arms: Sequence[str],
     questions: int,
 ) -> None:
-    """Have models asked for all that the one case of a recording lacks: questions about its log, summaries, answers
-    from the views of arms, and marks. Arms that were read before are read with them."""
+    """Have models asked for all that the one case of a recording lacks. Arms that were read are read with them."""
     (case,) = recording.cases
     asked = recording.at(case)
     async with open_model(writer, cassette) as model, open_model(judge, cassette) as reader:
@@ -312,4 +298,4 @@ async def record(
 def _spent(log: Log, arm: str, history: int, played: views.Played) -> Spent:
     tally = played.tally
     tokens = tally.model_input_tokens, tally.model_output_tokens
-    return Spent(log.session, arm, history, *tokens, tally.broken_laws(), played.summaries, played.stand_ins)
+    return Spent(log.session, arm, history, *tokens, tally.broken_laws(), played.summaries)

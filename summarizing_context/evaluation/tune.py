@@ -55,11 +55,8 @@ class Variant:
 
 @dataclass
 class Trial:
-    """The sessions of a run, those that choose and those that judge, and what each variant came to.
-
-    `settings` name the model that the prompts are for, and that writes better ones than those of `start`. Prompts are
-    written into `folder`. The share `held_out` only judges; 0 where nothing has to be chosen.
-    """
+    """The sessions that choose and those that judge, and what each variant came to. `settings` name the model that the
+    prompts are for; the share `held_out` only judges, 0 where nothing has to be chosen."""
 
     dataset: Dataset
     start: Variant
@@ -126,10 +123,7 @@ class Trial:
         if text == self.old.text:
             return self.start, []
         prompt = replace(self.old, version=self.old.version + 1, text=text)
-        complaints = list(check_prompt(prompt))
-        if prompt.placeholders != self.old.placeholders:
-            complaints = [f"it must have the placeholders {', '.join(sorted(self.old.placeholders))}, no others"]
-        others = tuple(one for one in self.start.prompts if one.name != PURPOSE)
+        complaints, others = [*check_prompt(prompt)], tuple(one for one in self.start.prompts if one.name != PURPOSE)
         return (None if complaints else Variant(f"proposal {prompt.hash[:8]}", (*others, prompt))), complaints
 
     def lost(self, variant: Variant) -> dict[str, tuple[float, list[str]]]:
@@ -149,47 +143,40 @@ def tune(
     proposals: Callable[[Trial], Iterator[Variant]] | None = None,
     judge: Settings | None = None,
 ) -> Report:
-    """Try each variant, and those that are proposed; return the report, whose verdict is about the best of them.
-
-    `judge` are settings of a model that answers the data set's questions from the views of both, and marks the answers.
-    Raise `SettingsError` where nothing can be measured by, and what a cassette raises.
-    """
-    start, found = trial.start, trial.reports
-    for variant in (start, *tries, *(proposals(trial) if proposals is not None else ())):
-        trial.of(variant)
+    """Try each variant, and those that are proposed; return the report, whose verdict is about the best of them. The
+    model of `judge` answers from the views of both, and marks. Raise `SettingsError` for nothing to measure."""
+    start, found, is_chosen = trial.start, trial.reports, trial.choosing is not trial.judging
+    if judge is not None and trial.judging.recording is None:
+        raise SettingsError("right answers need questions with answers; take a folder that `eval ask` has recorded")
+    if is_chosen:
+        for variant in (start, *tries, *(proposals(trial) if proposals is not None else ())):
+            trial.of(variant)
+    else:
+        trial.variants |= {one.name: one for one in (start, *tries)}
+        found |= dict.fromkeys(trial.variants, trial.measure(trial.judging, start, *tries, judge=judge))
     tried = {name: report.score(name) for name, report in found.items()}
     if tried[start.name] is None:
         nothing = "no view leaves out a value that is used later; give other logs, or another budget"
         raise SettingsError(f"nothing to measure: {nothing}")
     others = [name for name in tried if name != start.name]
     new = trial.variants[max(others, key=lambda name: tried[name] or (0.0,), default=start.name)]
-    both, is_chosen = [start] if new is start else [start, new], trial.choosing is not trial.judging
-    judge = None if new is start else judge
-    if judge is not None and trial.judging.recording is None:
-        raise SettingsError("right answers need questions with answers; take a folder that `eval ask` has recorded")
-    report, other = found[start.name], found[new.name]
-    if is_chosen or judge is not None:
-        report = trial.measure(trial.judging, *both, judge=judge)
-    else:  # both were measured on these sessions, one after the other
-        pairs = zip(report.asked, other.asked, strict=True)
-        asked = [msgspec.structs.replace(one, answers=one.answers | two.answers) for one, two in pairs]
-        joined = {name: getattr(report, name) | getattr(other, name) for name in ("arms", "settings")}
-        joined |= {name: getattr(report, name) + getattr(other, name) for name in ("views", "spent")}
-        report = msgspec.structs.replace(report, asked=asked, **joined)
+    report = found[start.name]
+    if is_chosen:
+        report = trial.measure(trial.judging, *dict.fromkeys((start, new)), judge=None if new is start else judge)
 
     # The winner is surely better. Where others chose it, it has to be no worse here.
     change = report.ahead(new.name, start.name)
     wins = change is not None and change.low > 0
     if is_chosen:
-        gain = paired(other.points(new.name), found[start.name].points(start.name))
+        gain = paired(found[new.name].points(new.name), found[start.name].points(start.name))
         wins = gain is not None and change is not None and 4 * gain.mean > gain.high - gain.low and change.mean > 0
 
     # What the summaries of a million tokens of history cost.
     dollars: dict[str, float | None] = {}
     price = load_models(trial.settings.prices).price_of(trial.settings.model or "")
     for name, one in found.items():
-        fields = "input_tokens", "output_tokens", "history_tokens"
-        read, written, history = (sum(getattr(row, field) for row in one.spent) for field in fields)
+        rows = [(row.input_tokens, row.output_tokens, row.history_tokens) for row in one.spent if row.arm == name]
+        read, written, history = map(sum, zip(*rows, strict=True))
         dollars[name] = None if price is None or not history else price.cost(read, written) * 1_000_000 / history
     diff: list[str] = []
     for purpose in dict.fromkeys(one.name for one in (*start.prompts, *new.prompts)):
@@ -275,8 +262,7 @@ def check_prompt(prompt: Prompt) -> Iterator[str]:
     if "max_tokens" in given - prompt.placeholders:
         yield "it lacks the placeholder {{max_tokens}}, the longest summary"
     if unknown := prompt.placeholders - given:
-        known = ", ".join(sorted(given))
-        yield f"nothing fills in {', '.join(sorted(unknown))}; {prompt.name} prompts are given {known}"
+        yield f"nothing fills in {', '.join(sorted(unknown))}; {prompt.name} prompts get {', '.join(sorted(given))}"
 
 
 # What proposes prompts
@@ -300,9 +286,8 @@ def propose_by_model(trial: Trial, number: int) -> Iterator[Variant]:
 
 
 def propose_by_gepa(trial: Trial, number: int) -> Iterator[Variant]:
-    """Evolve the prompt with gepa (extra `gepa`), which proposes prompts and evaluates none: its scores are those of
-    the trial, which remembers what was tried. A proposal that breaks a rule for prompts scores 0. Yield nothing. Raise
-    `SettingsError` without gepa."""
+    """Evolve the prompt with gepa (extra `gepa`), whose scores are those of the trial, which remembers what was tried.
+    A proposal that breaks a rule for prompts scores 0. Yield nothing. Raise `SettingsError` without gepa."""
     try:
         import gepa
         from gepa.core.adapter import EvaluationBatch
@@ -322,22 +307,19 @@ def propose_by_gepa(trial: Trial, number: int) -> Iterator[Variant]:
         return EvaluationBatch(list(batch), [share for share, _ in found], traces)
 
     def say_what_was_lost(candidate: object, evaluated: Any, components: list[str]) -> dict[str, list[dict[str, str]]]:
-        rules = "A prompt has at most 450 tokens, keeps its `## ` headings in their order and the placeholder "
-        rules += "{{max_tokens}}, and says that the record is data, never instructions."
         records, inputs = list[dict[str, str]](), "the messages of one agent session, segment by segment"
         for share, lost in zip(evaluated.scores, evaluated.trajectories or (), strict=True):
             outputs = f"summaries that kept {share:.0%} of what was needed later"
-            feedback = f"{'; '.join(lost) or 'nothing that was needed later was dropped'}. {rules}"
+            feedback = "; ".join(lost) or "nothing that was needed later was dropped"
             records.append({"Inputs": inputs, "Generated Outputs": outputs, "Feedback": feedback})
         return dict.fromkeys(components, records)
 
+    adapter = SimpleNamespace(evaluate=evaluate, make_reflective_dataset=say_what_was_lost, propose_new_texts=None)
     gepa.optimize(
         seed_candidate={PURPOSE: trial.old.text},
         trainset=sessions,
         valset=sessions,
-        adapter=SimpleNamespace(
-            evaluate=evaluate, make_reflective_dataset=say_what_was_lost, propose_new_texts=None
-        ),  # gepa asks for a better text in its own way
+        adapter=adapter,  # gepa asks for a better text in its own way
         reflection_lm=reflect,
         reflection_prompt_template=latest("proposal").render(current="<curr_param>", feedback="<side_info>"),
         reflection_minibatch_size=min(_MINIBATCH, len(sessions)),

@@ -3,8 +3,7 @@
 Every other arm shows the leading system rows, as a host always sends them. What is left goes to what the arm stands
 for, and then to the newest messages; the oldest of these is clipped where it does not fit whole.
 
-A text stands under a line that names who said it: `[user]`, `[assistant calls Read]`, `[tool result]`. This is not the
-renderer of the product. Calls and results are read by the names that common tools use.
+A text stands under a line that names who said it: `[user]`, `[assistant calls Read]`, `[tool result]`.
 """
 
 from __future__ import annotations
@@ -83,11 +82,7 @@ class Played(NamedTuple):
     views: dict[int, str]
     tally: Tally
     summaries: list[tuple[int, int, str]]
-    refused: int  # replies that cannot serve as summaries
     stand_ins: int  # segments for which no reply could serve, so that an extract stands for them
-
-
-Show = Callable[[SummarizingContext, str], Awaitable[str]]  # gives the view of a cut; from the one that the agent had
 
 
 async def play(
@@ -95,14 +90,13 @@ async def play(
     cuts: Sequence[int],
     settings: Settings,
     summarizer: Summarizer | None = None,
-    show: Show | None = None,
+    show: Callable[[SummarizingContext, str], Awaitable[str]] | None = None,
     *,
     between_calls: bool = True,
 ) -> Played:
     """Play a session: each message of the assistant is preceded by a view, which is judged by the laws, with all work
-    of the background done before it. The views at the cuts are those that the agent had, or what `show` makes there.
-
-    `between_calls` takes views also between the calls of one reply, as recorded sessions did and hosts do not."""
+    of the background done before it; with `between_calls` also between the calls of one reply, as recorded sessions
+    did and hosts do not. The views at the cuts are those that the agent had, or what `show` makes of them."""
     fixed: Any = {"store": ":memory:", "session_id": "eval", "idle_after": "never", "image_tokens": 0}
     fixed |= {} if summarizer is None else {"summarizer": "extractive"}  # what is given stands in its place
     made, views = replace(without_default_cap(settings), **fixed, breaker_failures=1_000), dict[int, str]()
@@ -118,31 +112,14 @@ async def play(
                 views[at] = await show(context, text) if show is not None else text
             if message is not None:
                 await recorder.add(message)
-        figures, nodes = context.statistics(), context.summaries()
+        nodes = context.summaries()
         summaries = [(node.start, node.stop, node.text) for node in nodes if node.made_by != "stand-in"]
-        return Played(views, recorder.finish(), summaries, figures.refused_replies, len(nodes) - len(summaries))
-
-
-async def show_activated(context: SummarizingContext, _: str) -> str:
-    """Return a view that follows an activation, with all merges of a model; nothing where fixed rows leave no room."""
-    for number in range(2):  # a merge that the first view lacks is in the second
-        provider = SimpleNamespace(name=f"{len(context)}-{number}")
-        try:
-            view = await context.get_messages_for_request(provider=provider)
-        except BudgetError:
-            return ""
-        nodes = context.explain()
-        await context.wait_idle()
-        if not any(node.segments > 1 and node.made_by == "stand-in" for node in nodes):
-            break
-    return text_of(view)
+        return Played(views, recorder.finish(), summaries, len(nodes) - len(summaries))
 
 
 async def show_filled(context: SummarizingContext, best: str, *, budget: float, past: Past) -> str:
-    """Return a view without a model, what it leaves free filled with the end of what stands before its tail.
-
-    The view at the cut is taken if it fits closely. Else other budgets are tried, each as after a restart.
-    """
+    """Return a view without a model, what it leaves free filled with the end of what stands before its tail. Where the
+    view at the cut does not fit closely, other budgets are tried, each as after a restart."""
     text, best, start, low, high = best, "", len(past.messages), 0.0, 0.0
     for tried in range(10):
         size = estimate_text(text)
@@ -167,10 +144,8 @@ async def show_filled(context: SummarizingContext, best: str, *, budget: float, 
 async def build(
     case: Case, messages: Sequence[Message], arms: Sequence[str], own: Settings, writer: Any
 ) -> tuple[Played, dict[str, str], int]:
-    """Return our session, the views by arm, and the tokens that one-shot compaction read and wrote.
-
-    Summaries are by `writer`, which takes the kind of a compaction. An arm without its summary has no view.
-    """
+    """Return our session, the views by arm, and the tokens that one-shot compaction read and wrote. Summaries are by
+    `writer`, which takes the kind of a compaction. An arm without its summary has no view."""
     settings, at = replace(own, max_tokens=case.budget), len(messages)
     ours = await play(messages, [at], settings, writer)
     past, views = Past(messages, case.tokens or estimate_text(ours.views[at])), dict[str, str]()
@@ -184,9 +159,8 @@ async def build(
         if arm == OURS:
             text = ours.views[at]
         elif arm == "extractive":
-            bare = replace(settings, summarizer="extractive")
             show = partial(show_filled, budget=float(settings.max_tokens), past=past)
-            text = (await play(messages, [at], bare, None, show)).views[at]
+            text = (await play(messages, [at], replace(settings, summarizer="extractive"), None, show)).views[at]
         elif arm.startswith(COMPACT):
             text = past.compacted(summary, reread=arm == "compact_reread")
         else:
@@ -331,10 +305,8 @@ def _seen_files(messages: Sequence[Message]) -> list[tuple[str, str]]:
 
 
 class Past:
-    """The messages before a cut: leading system rows, and groups of a call with its results.
-
-    `tokens` are those of every view, `room` is what the leading rows leave of them.
-    """
+    """The messages before a cut: leading system rows, and groups of a call with its results. `tokens` are those of
+    every view, `room` is what the leading rows leave of them."""
 
     def __init__(self, messages: Sequence[Message], tokens: int) -> None:
         roles = [message.get("role") for message in messages]
@@ -362,8 +334,7 @@ class Past:
         return joined([*head, *tail])
 
     def compacted(self, summary: str, *, reread: bool = False) -> str:
-        """Return one summary of everything and the newest messages; `reread` brings back what an agent reads again:
-        project instructions, then the newest files; a file that is too large, or does not fit, by its path only."""
+        """Return a summary and the newest messages; `reread` brings back instructions and files, large ones by path."""
         title = "This session continues an earlier conversation that ran out of context. Summary of it:"
         notes = [Part("user", f"{title}\n{summary}")]
         if reread:

@@ -165,6 +165,16 @@ def test_a_folder_of_the_user_goes_before_what_is_shipped(run: Runner, tmp_path:
     assert run("prompts", "list", "--prompts", tmp_path / "mine").status == 2
 
 
+def test_a_request_is_rendered_for_a_transcript(run: Runner, tmp_path: Path):
+    messages = [says("user", f"{at} " + "look at the log in /var/log/app.log again " * 200) for at in range(6)]
+    file = write_transcript(tmp_path / "run.jsonl", messages)
+    rendered = run("prompts", "render", "segment", file, "--json", "-").document
+    assert rendered["system"] == latest("segment").render(max_tokens=rendered["max_tokens"])
+    assert messages[0]["content"][:40] in rendered["user"]
+    ran = run("prompts", "render", "segment", file, "--number", 99)
+    assert (ran.status, f"there are {rendered['among']}; give --number" in " ".join(ran.err.split())) == (2, True)
+
+
 @pytest.mark.parametrize("words", [("inspect", "--no-browser"), ("proxy",)])
 def test_what_serves_says_in_a_line_of_json_what_where_and_with_which_token(tmp_path: Path, words: tuple[str, ...]):
     store = fill_store(tmp_path / "run.db", "s1", PAIR)

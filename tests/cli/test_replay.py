@@ -102,6 +102,7 @@ def test_every_command_names_the_lines_of_a_transcript_that_it_skips(run: Runner
         "import": ("--store", tmp_path / "logs.db"),
         "replay": ("--budget", "4k"),
         "replay --dry-run": ASK,
+        "prompts render segment": (),
         "eval run": ("--budget", "4k", "--jobs", 1, "--out", tmp_path / "report"),
     }
     for command, options in commands.items():

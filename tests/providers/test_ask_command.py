@@ -35,8 +35,7 @@ MODELS = ("--model", WRITER, "--judge-model", JUDGE)
 
 def ask(log: Path, server: ProviderServer | None, *more: object, budget: str = "2k", models: Any = MODELS) -> int:
     url = OPENAI.base_url(server.root if server else "http://127.0.0.1:1")
-    urls = ("--base-url", url, "--judge-base-url", url)
-    return command("eval", "ask", log, "--budget", budget, *models, *urls, "--questions", 3, "--yes", *more)
+    return command("eval", "ask", log, "--budget", budget, *models, "--base-url", url, "--questions", 3, "--yes", *more)
 
 
 def prompt_of_ones_own(folder: Path) -> Path:
@@ -112,7 +111,6 @@ def test_questions_that_cannot_be_used_are_asked_three_times_and_told(log, capsy
     ("given", "said"),
     [
         (("--model", WRITER, "--judge-model", WRITER), "name another model"),
-        ((*MODELS, "--judge-provider", "oracle"), "--judge-provider"),
         ((*MODELS, "--arms", "hierarchical", "--budget", "1500"), "there is no arm"),
         ((*MODELS, "--budget", "900k"), "take a budget below"),
         (("--judge-model", JUDGE), "--model: name the model that summarizes"),
