@@ -43,6 +43,7 @@ BAND = 0.5  # of the high water, from which on an activation may come at an end
 CACHED = 0.1  # price of a token that is read from a prompt cache, over an uncached one; providers ask about that
 WAITED = 2.5  # times the usual distance of ends up to the high water: with more, another is waited for
 KEPT = 0.3  # of the room, that an activation at an end leaves raw: it comes early
+FREED = 0.25  # of the room, that an activation at an end frees at least: the next one comes late, too
 TOLERATED = 0.6  # of what an activation costs, that one at an end may cost more
 
 
@@ -345,12 +346,12 @@ def plan_activation(now: NextView) -> Plan | None:
             after = plan.tokens
             lost = after * (ends + (1 - ends) * more / max(1.0, room.high - after))
             saved = CACHED * (tokens - after) * (more * len(log.steps) / max(1, past)) * (1 - ends / 2)
-            return tokens - after >= room.min_free and lost - saved <= TOLERATED * after
+            return tokens - after >= FREED * room.tokens and lost - saved <= TOLERATED * after
 
         # it is doubtful that another end comes until then, as often as they came so far
         came = len(log.humans) + log.kept_texts.done + (0 if ledger is None else ledger.ends)
         if (room.high - tokens) * came <= WAITED * past:
-            plan = first(now.leaving_about(KEPT * room.shared), costs_little)
+            plan = first([*now.leaving_about(KEPT * room.shared), *now.low_water], costs_little)
         now.takes_end = plan is not None
     if plan is None and now.reason == "idle" and (shown := stand_ins(state.nodes)):
         plan = first(now.covered(), lambda plan: stand_ins(plan.state.nodes) < shown)

@@ -1,8 +1,8 @@
 """Run programs, each killed at one point of its steps after the other, and run again after each kill.
 
-`python -m tests.behaviour.killed FOLDER` writes a line of JSON for each point of each script of the folder: its number
-and its name, and the logs before and after the second run. Each point has a folder of its own. The processes are forked
-from this one, so that the libraries are loaded once.
+`python -m tests.behaviour.killed FOLDER` makes a folder for each point of each script of the folder, with `told.json`:
+the point's name, and the logs before and after the second run. The processes are forked from this one, so that the
+libraries are loaded once.
 """
 
 import asyncio
@@ -23,11 +23,11 @@ from openai.resources.chat.completions import AsyncCompletions
 from summarizing_context import Settings, SummarizingContext, open_context
 from tests.laws.builders import user
 
-POINTS = (
-    (SummarizingContext, "add_message", ("before", "after")),
-    (SummarizingContext, "get_messages_for_request", ("after",)),
-    (AsyncCompletions, "create", ("after",)),
-)
+POINTS: list[tuple[Any, str, bool]] = [  # a method, and whether it has a point before it too
+    (SummarizingContext, "add_message", True),
+    (SummarizingContext, "get_messages_for_request", False),
+    (AsyncCompletions, "create", False),
+]
 LONGEST = 60  # seconds for one process
 
 
@@ -54,10 +54,10 @@ def run(script: Path, folder: Path, wanted: int = 0) -> None:
             (folder / "point").write_text(name, encoding="utf-8")
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def watched(name: str, real: Any, places: tuple[str, ...]) -> Any:
+    def watched(name: str, real: Any, before: bool) -> Any:
         @functools.wraps(real)
         async def call(*args: Any, **kwargs: Any) -> Any:
-            if "before" in places:
+            if before:
                 pass_point(f"before {name}")
             made = await real(*args, **kwargs)
             pass_point(f"after {name}")
@@ -65,8 +65,8 @@ def run(script: Path, folder: Path, wanted: int = 0) -> None:
 
         return call
 
-    for owner, name, places in POINTS:
-        setattr(owner, name, watched(name, getattr(owner, name), places))
+    for owner, name, before in POINTS:
+        setattr(owner, name, watched(name, getattr(owner, name), before))
     os.chdir(folder)
     exec(compile(script.read_text(encoding="utf-8"), str(script), "exec"), {"__name__": "__main__"})
 
@@ -75,13 +75,13 @@ def run_again(script: Path, folder: Path) -> None:
     """The program once more, as it is; the log before and behind that is kept."""
     session_id = "s1" if 'session_id="s1"' in script.read_text(encoding="utf-8") else "default"
 
-    async def keep_log(name: str) -> None:
+    async def log() -> Any:
         async with open_context(Settings(store=folder / "agent.db", session_id=session_id)) as context:
-            (folder / name).write_text(json.dumps(await context.get_messages()), encoding="utf-8")
+            return await context.get_messages()
 
-    asyncio.run(keep_log("before.json"))
+    told = {"name": (folder / "point").read_text(encoding="utf-8"), "before": asyncio.run(log())}
     run(script, folder)
-    asyncio.run(keep_log("after.json"))
+    (folder / "told.json").write_text(json.dumps({**told, "after": asyncio.run(log())}), encoding="utf-8")
 
 
 async def warm_up() -> None:
@@ -103,9 +103,6 @@ def kill_at_each_point(script: Path) -> None:
             return  # it has no such point
         assert status == -signal.SIGKILL, status
         assert forked(functools.partial(run_again, script, place)) == 0
-        logs = {when: json.loads((place / f"{when}.json").read_text(encoding="utf-8")) for when in ("before", "after")}
-        name = (place / "point").read_text(encoding="utf-8")
-        print(json.dumps({"script": script.stem, "point": point, "name": name, **logs}), flush=True)
 
 
 if __name__ == "__main__":

@@ -64,8 +64,7 @@ async def test_any_order_of_budgets_by_request_and_by_restart(seed: int, tmp_pat
     """Each view is lawful and shows of the newest message what a fresh session shows; at an equal budget it goes on
     from the one before, unless it is told."""
     draw, raised, whole, wide = random.Random(seed), 0, 0, 0
-    log: list[Message] = []
-    last: dict[int, list[Message]] = {}
+    log, last = list[Message](), dict[int, list[Message]]()
     for _ in range(9):
         most = draw.choice(BUDGETS)
         async with open_context(settings(tmp_path / "a.db", max_tokens=most)) as context:
@@ -76,8 +75,7 @@ async def test_any_order_of_budgets_by_request_and_by_restart(seed: int, tmp_pat
                 if not log:
                     continue
                 budget = draw.choice([*BUDGETS, None])
-                shown = await context.get_messages_for_request(token_budget=budget)
-                at = most if budget is None else budget
+                shown, at = await context.get_messages_for_request(token_budget=budget), budget or most
                 assert context.last_view.tokens <= at
                 assert tool_safe_problems(shown) + order_problems(shown, log) == []
                 if reason(context) is None:

@@ -2,21 +2,14 @@
 
 import asyncio
 import random
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from summarizing_context import (
-    CheckpointNotFoundError,
-    SessionExistsError,
-    SettingsError,
-    SummarizingContext,
-    open_context,
-    open_store,
-)
+from summarizing_context import SettingsError, SummarizingContext, open_context, open_store
+from summarizing_context.errors import CheckpointNotFoundError, SessionExistsError
 from summarizing_context.testing import memory_store
 from tests.behaviour import contexts
 from tests.contract.store_builders import sql
@@ -40,8 +33,7 @@ async def test_what_came_after_a_checkpoint_can_be_returned_to():
         back = await context.restore(mark)
         await fill(context, LOG[200:240])
         other = await context.restore(back)
-        assert await context.get_messages() == LOG[:130]
-        assert await context.get_messages_for_request() == later
+        assert (await context.get_messages(), await context.get_messages_for_request()) == (LOG[:130], later)
         await context.restore(other)
         assert await context.get_messages() == LOG[:60] + LOG[200:240]
 
@@ -55,21 +47,17 @@ async def one_of_many_things(context: SummarizingContext, rng: random.Random, lo
         log += added
     elif kind == "view":
         await seen(context, rng.choice((None, "a", "b", 600)))
-    elif kind == "compact":
-        await context.compact()
     elif kind == "cut" and len(log) > 20:
         del log[rng.randrange(len(log)) :]
         await context.set_messages(log)
     else:
-        await context.wait_idle()
+        await (context.compact() if kind == "compact" else context.wait_idle())
 
 
 async def seen(context: SummarizingContext, who: str | int | None) -> list[Message]:
-    if isinstance(who, str):
-        window = {"a": 2_000, "b": 3_200}[who]
-        provider = contexts.Provider(who, who, context_window=window, max_output_tokens=1)
-        return await context.get_messages_for_request(provider=provider)
-    return await context.get_messages_for_request(who)
+    window = {"a": 2_000, "b": 3_200}.get(who)
+    provider = window and contexts.Provider(who, who, context_window=window, max_output_tokens=1)
+    return await context.get_messages_for_request(None if provider else who, provider)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -155,7 +143,7 @@ async def test_nothing_that_a_checkpoint_stands_on_is_paid_for_again_after_a_pur
         mark = await context.checkpoint()
         await context.set_messages([user("something else")])
         await context.wait_idle()
-    paid = summarizer.calls, len(summarizer.rule_jobs)
+    assert (paid := len(summarizer.jobs + summarizer.rule_jobs)) > 0
     for _ in range(2):  # the second time without the checkpoint, after a restore
         store = await open_store(path)
         await store.purge()
@@ -168,8 +156,7 @@ async def test_nothing_that_a_checkpoint_stands_on_is_paid_for_again_after_a_pur
             await context.get_messages_for_request()
             await context.wait_idle()
             assert await context.get_messages() == LOG[:150]
-    assert paid[0] > 0
-    assert (summarizer.calls, len(summarizer.rule_jobs)) == paid
+    assert len(summarizer.jobs + summarizer.rule_jobs) == paid
 
 
 async def test_checkpoints_are_made_at_intervals():
@@ -195,28 +182,19 @@ async def test_a_checkpoint_is_listed_found_by_its_name_and_forgotten():
             await context.restore(first)
 
 
-WRONG: list[tuple[Callable[[SummarizingContext], Any], type[Exception]]] = [
-    (lambda context: context.restore("c77"), CheckpointNotFoundError),
-    (lambda context: context.restore("no such"), LookupError),
-    (lambda context: context.restore("\ud800"), CheckpointNotFoundError),
-    (lambda context: context.fork("c77", "other"), CheckpointNotFoundError),
-    (lambda context: context.delete_checkpoint("c77"), CheckpointNotFoundError),
-    (lambda context: context.restore(7), SettingsError),
-    (lambda context: context.checkpoint(""), SettingsError),
-    (lambda context: context.checkpoint(5), SettingsError),
-    (lambda context: context.checkpoint("a\nb"), SettingsError),
-    (lambda context: context.checkpoint("c12"), SettingsError),
-    (lambda context: context.fork("1", "no good name!"), SettingsError),
-]
+WRONG: dict[type[Exception], list[tuple[Any, ...]]] = {
+    CheckpointNotFoundError: [*(("restore", mark) for mark in ("c77", "\ud800")), ("fork", "c77", "other")],
+    LookupError: [("restore", "no such"), ("delete_checkpoint", "c77")],
+    SettingsError: [("restore", 7), ("fork", "1", "no!"), *(("checkpoint", name) for name in ("", 5, "a\nb", "c12"))],
+}
 
 
 async def test_what_cannot_be_is_refused_and_changes_nothing():
     async with begun([user("hello")]) as context:
-        for call, error in WRONG:
+        for error, (name, *given) in [(error, call) for error, calls in WRONG.items() for call in calls]:
             with pytest.raises(error):
-                await call(context)
-            assert await context.list_checkpoints() == []
-            assert await context.get_messages() == [user("hello")]
+                await getattr(context, name)(*given)
+            assert (await context.list_checkpoints(), await context.get_messages()) == ([], [user("hello")])
 
 
 async def test_a_log_of_which_anything_would_be_lost_is_a_checkpoint_first():
@@ -226,14 +204,12 @@ async def test_a_log_of_which_anything_would_be_lost_is_a_checkpoint_first():
         assert await context.list_checkpoints() == [], "nothing was lost"
         await fill(context, LOG[130:150])
         view = await context.get_messages_for_request()
-        replaced = [context.set_messages(log) for log in (LOG[:90], [*LOG[:120], LOG[130]])]
-        for change, how in zip([*replaced, context.clear()], ("replaced", "replaced", "cleared"), strict=True):
-            await change
+        for log in (LOG[:90], [*LOG[:120], LOG[130]], None):
+            await (context.set_messages(log) if log else context.clear())
             (*_, newest) = await context.list_checkpoints()
-            assert newest.name == f"before the log was {how}"
+            assert newest.name == f"before the log was {'replaced' if log else 'cleared'}"
             await context.restore(newest.id)
-            assert await context.get_messages() == LOG[:150]
-            assert await context.get_messages_for_request() == view
+            assert (await context.get_messages(), await context.get_messages_for_request()) == (LOG[:150], view)
         before = await context.list_checkpoints()
         await context.set_messages([*LOG[:150], LOG[130]])
         assert await context.list_checkpoints() == before

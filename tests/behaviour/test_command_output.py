@@ -1,4 +1,4 @@
-"""What commands print stands on any terminal and in any file: every encoding, one message a line, `~` in paths."""
+"""Commands answer on any terminal and in any file, in every encoding; `~` in paths; `/context ...` of a host."""
 
 import gzip
 import io
@@ -6,19 +6,23 @@ import json
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from summarizing_context import Settings, SettingsError
+from summarizing_context import CommandResult, Settings, SettingsError, SummarizingContext
 from summarizing_context.cli import main
 from summarizing_context.evaluation.demo import demo_session
+from tests.behaviour.contexts import opened
 from tests.cli.commands import fill_store, says, write_transcript
+from tests.laws.builders import session, user
 
-STRANGE = "Café — 部署 🚀 \u2713 é\u0301 \udcff"
-OF_A_STORE = "sessions list", "status s1", "search s1 café", "recall s1 café", "ledger s1", "memory s1 café", "pins s1"
+STRANGE = "Café — 部署 🚀 \u2713 e\u0301 \udcff"
+OF_A_STORE = "view", "sessions list", "status", "search", "recall", "ledger", "memory", "pins"
+WORDS = {"sessions list": "", "search": "s1 café", "recall": "s1 café", "memory": "s1 café"}
 COMMANDS = [
     *("--help", "prompts list", "prompts show segment", "replay run.jsonl --budget 3k"),
-    *(f"{words} --store run.db" for words in ("view s1", *OF_A_STORE)),
+    *(f"{command} {WORDS.get(command, 's1')} --store run.db" for command in OF_A_STORE),
     "eval run run.jsonl --budget 3k --arms tail",
     "view nothing-of-é-部署 --store run.db",
 ]
@@ -30,12 +34,11 @@ def test_no_encoding_of_the_output_fails_a_command(tmp_path: Path, monkeypatch: 
     fill_store(tmp_path / "run.db", "s1", [says("user", text.replace("\udcff", "")) for text in said[:12]])
     write_transcript(tmp_path / "run.jsonl", [says("user", STRANGE), *demo_session(turns=3)])
     # ASCII has least of all; what it has not, an interpreter refuses on the one, and escapes on the other
-    out = io.TextIOWrapper(io.BytesIO(), "ascii", "strict", write_through=True)
-    err = io.TextIOWrapper(io.BytesIO(), "ascii", "backslashreplace", write_through=True)
-    monkeypatch.setattr(sys, "stdout", out)
-    monkeypatch.setattr(sys, "stderr", err)
+    streams = {"stdout": "strict", "stderr": "backslashreplace"}
+    for name, errors in streams.items():
+        monkeypatch.setattr(sys, name, io.TextIOWrapper(io.BytesIO(), "ascii", errors, write_through=True))
     statuses = [main(command.split()) for command in COMMANDS]
-    shown, told = (stream.buffer.getvalue() for stream in (out, err))
+    shown, told = (getattr(sys, name).buffer.getvalue() for name in streams)
     assert statuses == [0] * (len(COMMANDS) - 1) + [2], told
     assert b"Caf" in shown
     assert b"unexpected" not in told
@@ -43,13 +46,12 @@ def test_no_encoding_of_the_output_fails_a_command(tmp_path: Path, monkeypatch: 
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    home, elsewhere = tmp_path / "home", tmp_path / "elsewhere"
-    (home / "mine" / "segment").mkdir(parents=True)
-    elsewhere.mkdir()
-    monkeypatch.setenv("HOME", str(home))
-    monkeypatch.setenv("USERPROFILE", str(home))
-    monkeypatch.chdir(elsewhere)
-    return home
+    for folder in ("home/mine/segment", "elsewhere"):
+        (tmp_path / folder).mkdir(parents=True)
+    for name in ("HOME", "USERPROFILE"):
+        monkeypatch.setenv(name, str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    return tmp_path / "home"
 
 
 PLACES = {"store": "~/agent.db", "prompts": "~/mine", "prices": "~/prices.toml"}
@@ -89,3 +91,58 @@ def test_a_compressed_transcript_that_would_fill_the_memory_is_refused(tmp_path,
     (tmp_path / "spaces.jsonl.gz").write_bytes(gzip.compress(data) * times)
     assert main(["replay", str(tmp_path / "spaces.jsonl.gz")]) == 2
     assert re.search(r"spaces.jsonl.gz:\d+: unpacks to more than 256 MB.*gunzip", capsys.readouterr().err)
+
+
+# `/context ...` commands, as a host passes them on.
+
+
+LOG = [user("The walrus is called Ursula."), *session(3, 60, rules="")]
+GOOD = [
+    *("/context", "/context help", "/context status", "/CONTEXT\tStatus\n"),
+    *("/context summarize", "/context summarize the walrus", "/context summarize 4"),
+    *("/context compress", "/context compress 0.9"),
+    *("/context pins", "/context pin 0", "/context pin Ursula bites", "/context pins", "/context unpin p1"),
+    *("/context checkpoint before the move", "/context checkpoints", "/context restore before the move"),
+    *("/context search walrus", " search\twalrus ", "/context expand {name} line", "expand 0"),
+    *("recall name of the walrus", "Memory walrus", "ledger"),
+]
+
+
+async def run(context: SummarizingContext, text: Any) -> CommandResult:
+    result = await context.handle_command(text)
+    assert json.loads(json.dumps(result.data)) == result.data
+    assert result.text.strip()
+    return result
+
+
+async def test_every_command_answers_with_text_and_data():
+    async with opened(LOG) as context:
+        name = context.explain()[0].name
+        for text in GOOD:
+            assert (await run(context, text.format(name=name))).ok, text
+        helped = await run(context, "help")
+        assert all(f"/context {name}" in helped.text for name in helped.data["commands"])
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("/context statsu", "did you mean 'status'?"),
+        ("/context xyzzy", "'/context help' lists all"),
+        ("/context restore", "checkpoint"),
+        ("/context restore c99", "no checkpoint of this id or name; it has none yet"),
+        ("/context unpin p9", "no pin of this id; it has none"),
+        ("/context search", "Usage: /context search [--project|--all] QUERY"),
+        ("/context expand", "Usage: /context expand"),
+        ("/context expand 900", "messages 0 to"),
+        ("/context expand 1 all of it", "detail"),
+        ("/context recall ?!", "words"),
+        (None, "NoneType"),
+    ],
+)
+async def test_what_is_wrong_with_a_command_is_told_not_raised(text: Any, says: str):
+    async with opened(LOG) as context:
+        result = await run(context, text)
+        assert not result.ok
+        assert says in result.text
+        assert result.data["error"]

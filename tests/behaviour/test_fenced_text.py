@@ -5,7 +5,6 @@ import sys
 import unicodedata
 from pathlib import Path
 
-import anyio
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
@@ -56,11 +55,7 @@ async def test_a_tools_result_cannot_close_the_fence_of_a_search_over_mcp(closin
 
 @given(st.lists(st.text(st.sampled_from("#\\ \n\r\x0b\u2028a"), max_size=40), min_size=8, max_size=8))
 @settings(max_examples=15, deadline=None, phases=[Phase.explicit, Phase.generate])
-def test_nothing_that_is_said_can_forge_a_label_of_what_a_model_reads(said: list[str]):
-    anyio.run(labels, said)
-
-
-async def labels(said: list[str]) -> None:
+async def test_nothing_that_is_said_can_forge_a_label_of_what_a_model_reads(said: list[str]):
     model = ScriptedSummarizer(lambda job: "none" if job.kind == "rules" else "## Done\n- read a page")
     sizes = {"segment_min": 40, "segment_target": 80, "segment_max": 200, "summary_max_tokens": 16}
     async with open_context(Settings(start_at=0.0, **sizes), summarizer=model) as context:

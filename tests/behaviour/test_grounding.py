@@ -68,8 +68,7 @@ async def summarized(*replies: Any) -> tuple[str, Statistics, list[SummaryJob]]:
         if job.kind != "segment" or RECORD.splitlines()[0] not in job.content:
             return "none" if job.kind == "rules" else "## Done\n- The work went on."
         asked.append(job)
-        reply = replies[min(len(asked), len(replies)) - 1]
-        return reply(job) if callable(reply) else reply
+        return replies[min(len(asked), len(replies)) - 1]
 
     async with open_context(SETTINGS, summarizer=ScriptedSummarizer(answer)) as context:
         await fill(context, [user(RECORD + FILLER), *((user if at % 2 else assistant)(FILLER) for at in range(6))])
@@ -85,8 +84,7 @@ async def test_an_honest_way_of_writing_stays(at: int):
     lines = HONEST[at : at + 4]
     text, figures, asked = await summarized(f"## Done\n{KEPT}\n" + "\n".join(f"- {line}" for line in lines))
     assert [line for line in lines if line not in text] == []
-    assert figures.dropped_lines == 0
-    assert len(asked) == 1
+    assert (figures.dropped_lines, len(asked)) == (0, 1)
 
 
 @pytest.mark.parametrize("at", range(0, len(INVENTED), 3))
@@ -94,48 +92,38 @@ async def test_an_invention_is_dropped_and_what_stands_around_it_stays(at: int):
     lies = INVENTED[at : at + 3]
     lines = "\n".join(f"{KEPT}\n{KEPT} It is well, {word}.\n- {lie}" for word, lie in zip("abc", lies, strict=False))
     text, figures, asked = await summarized(f"## Done\n{lines}")
-    assert text.count("It is well") == len(lies)
     assert [lie for lie in lies if lie in text] == []
-    assert figures.dropped_lines == len(lies)
-    assert len(asked) == 1
+    assert (text.count("It is well"), figures.dropped_lines, len(asked)) == (len(lies), len(lies), 1)
 
 
 async def test_only_the_sentence_that_lies_goes_and_an_empty_section_with_it_and_what_a_reply_is_wrapped_in():
     line = "- The parser works well by now. It took 777 ms. All of the checks pass today, as was asked for."
-    text, figures, _ = await summarized(f"## Errors and fixes\n- see HAT-999\n## Done\n{KEPT}\n{line}")
+    lying = f"## Errors and fixes\n- see HAT-999\n## Done\n{KEPT}\n{line}"
+    text, figures, _ = await summarized(f"<think>short one</think>Here is the summary:\n```markdown\n{lying}\n```")
     assert "The parser works well by now. All of the checks pass today" in text
-    assert not any(gone in text for gone in ("777", "HAT-999", "## Errors and fixes"))
-    assert figures.dropped_lines == 2
-    wrapped = f"<think>short one</think>Here is the summary:\n```markdown\n## Done\n{KEPT}\n```"
-    text, figures, _ = await summarized(wrapped)
-    assert KEPT in text
-    assert not any(gone in text for gone in ("short one", "Here is the summary"))
-    assert figures.refused_replies == 0
+    gone = ("777", "HAT-999", "## Errors and fixes", "short one", "Here is the summary")
+    assert [one for one in gone if one in text] == []
+    assert (figures.dropped_lines, figures.refused_replies) == (2, 0)
 
 
 async def test_a_reply_that_would_lose_a_third_is_asked_for_again_and_the_inventions_are_named():
     text, figures, asked = await summarized("## Done\n- The build was fixed, see HAT-4711.\n- All is well.", KEPT)
     assert KEPT in text
     assert "HAT-4711" in asked[1].instructions
-    assert (len(asked), figures.refused_replies) == (2, 1)
-    assert figures.refused_input_tokens > 0
+    assert (len(asked), figures.refused_replies, figures.refused_input_tokens > 0) == (2, 1, True)
     lying = f"## Done\n{KEPT}\n- The build was fixed in HAT-4711 and then it was deployed to 10.9.8.7 on Monday."
     text, figures, asked = await summarized(lying)  # what is left of it stands when the second is no better
-    assert (KEPT in text, "4711" in text) == (True, False)
-    assert (len(asked), figures.dropped_lines) == (2, 1)
+    assert (KEPT in text, "4711" in text, len(asked), figures.dropped_lines) == (True, False, 2, 1)
 
 
 BAD = {
-    "empty": "  \n",
     "marks alone": "...",
-    "thinking that never ends": "<think>The user wants a summary, so I will",
     "a refusal": "I'm sorry, but I can't help with that.",
     "a question": "Please provide the conversation that you want me to summarize.",
     "an error of the provider": "Error code: 529 - overloaded",
     "a page of a proxy": "<html><body>502 Bad Gateway</body></html>",
     "cut off": SummaryReply("## Done\n- The parser was", truncated=True),
     "too long": "## Done\n" + "- The work went well and was looked at.\n" * 900,
-    "an echo": lambda job: job.content,
     "inventions alone": "- HAT-4711",
 }
 

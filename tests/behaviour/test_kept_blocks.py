@@ -29,9 +29,7 @@ class Work:
     """A session whose instruction files and to-do list change now and then."""
 
     def __init__(self, seed: int, dialect: str = "openai") -> None:
-        self.rng = random.Random(seed)
-        self.dialect = dialect
-        self.script = Script(seed, dialect=dialect, size=30)
+        self.rng, self.dialect, self.script = random.Random(seed), dialect, Script(seed, dialect=dialect, size=30)
         self.files: dict[str, list[str]] = {}
         self.items: list[str] = []
         self.made = 0
@@ -56,6 +54,7 @@ class Work:
         return [line for line in lines if line not in said]
 
 
+BLOCKS = ("current_plan", "project_instructions")
 FILE = rules_row("/srv/CLAUDE.md", "Use tabs.")
 
 
@@ -68,40 +67,38 @@ async def filled(context: SummarizingContext, *rows: Message) -> list[Message]:
 
 @pytest.mark.parametrize(("seed", "dialect"), [(1, "openai"), (2, "anthropic"), (3, "amplifier")])
 async def test_every_view_has_the_newest_texts(seed: int, dialect: str):
-    work = Work(seed, dialect)
+    """In a room where they have none, views stay within that."""
+    work, covered = Work(seed, dialect), 0
     async with begun() as context:
-        covered = 0
         for _ in range(30):
             await fill(context, work.turn())
+            for budget in (150, 900):
+                assert contexts.cost(await context.get_messages_for_request(budget)) <= budget
             view = await context.get_messages_for_request()
             assert work.missing(view) == []
-            covered += bool(block(view, "project_instructions")) + bool(block(view, "current_plan"))
+            covered += sum(bool(block(view, tag)) for tag in BLOCKS)
         assert context.statistics().activations > 2
         assert covered > 10
 
 
 async def test_reopening_and_restoring_give_the_same_bytes(tmp_path: Path):
     work = Work(5)
-    async with begun(store=tmp_path / "s.db") as context:
-        for _ in range(60):
-            await fill(context, work.turn())
+    async with begun([row for _ in range(60) for row in work.turn()], store=tmp_path / "s.db") as context:
         await context.compact()
         then = view, _ = await context.get_messages_for_request(), await context.plan()
+        assert all(block(view, tag) for tag in BLOCKS)
         checkpoint = await context.checkpoint("here")
         await context.set_messages([user("Something else."), *Script(8).session(80)])
         await context.compact()
         other = await context.get_messages_for_request()
-        assert all(block(view, tag) for tag in ("project_instructions", "current_plan"))
-        assert not block(other, "project_instructions")
-        assert await context.plan() is None
+        assert ([tag for tag in BLOCKS if block(other, tag)], await context.plan()) == ([], None)
         await context.restore(checkpoint)
         assert (await context.get_messages_for_request(), await context.plan()) == then
     async with begun(store=tmp_path / "s.db") as context:
         assert (await context.get_messages_for_request(), await context.plan()) == then
         await context.compact()
         anew = await context.get_messages_for_request()
-    for tag in ("project_instructions", "current_plan"):
-        assert block(anew, tag) == block(view, tag)
+        assert [block(anew, tag) for tag in BLOCKS] == [block(view, tag) for tag in BLOCKS]
 
 
 async def test_of_a_plan_without_room_the_open_items_stay_longest_and_in_order():
@@ -121,8 +118,8 @@ async def test_a_call_with_merge_changes_single_items_of_the_plan():
     changes = {"merge": True, "todos": [{"id": "1", "status": "completed"}]}
     rows = [*planned("openai", "a", items, "todo_write"), call("openai", ("b", "todo_write", changes))]
     async with begun() as context:
-        await filled(context, assistant("ok"), *rows, result("openai", "b", "done"))
-        assert await context.plan() == Plan("[x] Dig\n[ ] Build", 5)
+        await filled(context, *rows, result("openai", "b", "done"))
+        assert await context.plan() == Plan("[x] Dig\n[ ] Build", 4)
 
 
 async def test_a_ledger_rule_names_tools_that_plan():
@@ -134,14 +131,12 @@ async def test_a_ledger_rule_names_tools_that_plan():
         assert "[ ] Dig\n[ ] Build" in block(view, "current_plan")
 
 
-@pytest.mark.parametrize(
-    ("changed", "tags"), [({}, ["current_plan", "project_instructions"]), ({"strategy": "truncate"}, [])]
-)
-async def test_each_block_can_be_switched_off(changed: dict[str, Any], tags: list[str]):
+@pytest.mark.parametrize(("changed", "tags"), [({}, BLOCKS), ({"strategy": "truncate"}, ())])
+async def test_each_block_can_be_switched_off(changed: dict[str, Any], tags: tuple[str, ...]):
     plan = planned("openai", "1", [{"content": "Fix it", "status": "in_progress"}], "todo_write")
     async with begun(**changed) as context:
         view = await filled(context, FILE, assistant("ok"), *plan)
-        assert [tag for tag in ("current_plan", "project_instructions") if block(view, tag)] == tags
+        assert tuple(tag for tag in BLOCKS if block(view, tag)) == tags
         assert ("[>] Fix it" in block(view, "current_plan")) == bool(tags)
 
 
@@ -159,28 +154,16 @@ async def test_instructions_that_are_pinned_are_not_repeated_and_those_that_open
 async def test_human_messages_stay_word_for_word_the_newest_first():
     said = [f"Wish {n}: {'word ' * 20}" for n in range(40)]
     rows = [row for text in said for row in (user(text), assistant("done " * 40))]
-    kept = {}
     for keeps in (False, True):
         async with begun([user("Build the shop."), assistant("ok"), *rows], keep_human_messages=keeps) as context:
             await context.summarize(2)
             view = await context.get_messages_for_request()
-            kept[keeps] = [text for text in said if any(row["content"] == text for row in view)]
-            tokens = sum(4 + count(text) for text in kept[keeps])
-    assert all(some == said[-len(some) :] for some in kept.values())
-    assert len(kept[False]) <= 2
-    assert len(kept[True]) > 10
-    assert tokens <= 4_000 * 0.1 * 3  # twice the pin share, and the latest message
-
-
-@pytest.mark.parametrize("budget", [150, 900])
-async def test_blocks_that_cannot_fit_leave_every_view_within_its_budget(budget: int):
-    work = Work(6)
-    async with begun(max_tokens=budget, keep_human_messages=True) as context:
-        for _ in range(12):
-            await fill(context, work.turn())
-            view = await context.get_messages_for_request()
-            assert contexts.cost(view) <= budget
-        assert context.statistics().activations > 3
+            for budget in (150, 900):
+                assert contexts.cost(await context.get_messages_for_request(budget)) <= budget
+        kept = [text for text in said if user(text) in view]
+        assert kept == said[-len(kept) :]
+        assert len(kept) > 10 if keeps else len(kept) <= 2
+        assert sum(4 + count(text) for text in kept) <= 4_000 * 0.1 * 3  # twice the pin share, and the latest message
 
 
 CLAUDE = """<system-reminder>
@@ -193,8 +176,6 @@ Contents of /home/ana/.claude/CLAUDE.md (user's private global instructions for 
 Answer in short sentences.
 
 Contents of /home/ana/shop/CLAUDE.md (project instructions, checked into the codebase):
-
-# Shop
 
 ## Tests
 Run `make test`.
@@ -209,11 +190,7 @@ CODEX = """# AGENTS.md instructions for /srv/shop
 # Shop
 Use tabs.
 </INSTRUCTIONS>"""
-OPENCODE = """Instructions from: /srv/shop/AGENTS.md
-Use tabs.
-
-Instructions from: /home/ana/.config/opencode/AGENTS.md
-Be brief."""
+OPENCODE = "Instructions from: {}\nUse tabs.\n\nInstructions from: {}\nBe brief."
 AMPLIFIER = """<context_file paths="@AGENTS.md → /srv/shop/AGENTS.md">
 Use tabs.
 </context_file>
@@ -224,12 +201,13 @@ All about it.
 # CLAUDE.md
 Use spaces.
 </context_file>"""
+TWO = ["/srv/shop/AGENTS.md", "/home/ana/.config/opencode/AGENTS.md"]
 HOSTS = {
     CLAUDE: ["/home/ana/.claude/CLAUDE.md", "Answer in short sentences."],
     CLAUDE + "\nFix the parser.": ["/home/ana/shop/CLAUDE.md", "Run `make test`."],
     CODEX: ["/srv/shop/AGENTS.md", "# Shop\nUse tabs."],
     "<user_instructions>\n\nUse tabs.\n\n</user_instructions>": ["AGENTS.md", "Use tabs."],
-    OPENCODE: ["/srv/shop/AGENTS.md", "Use tabs.", "/home/ana/.config/opencode/AGENTS.md", "Be brief."],
+    OPENCODE.format(*TWO): [*TWO, "Use tabs.", "Be brief."],
     "--- Context from: GEMINI.md ---\nUse tabs.\n--- End of Context from: GEMINI.md ---": ["GEMINI.md", "Use tabs."],
     "# CLAUDE.md\n\nUse tabs.": ["CLAUDE.md", "Use tabs."],
     AMPLIFIER: ["/srv/shop/AGENTS.md", "Use tabs.", "CLAUDE.md", "Use spaces."],

@@ -1,25 +1,36 @@
-"""A host that rewrites the end of its log keeps its view: only what stands behind the difference changes."""
+"""A host that rewrites its log, or hands over its whole history each time: log and view keep in step."""
 
-from collections.abc import Callable
+import asyncio
+import copy
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
 
+from summarizing_context import FollowReport, MessageError, open_context
 from tests.behaviour import contexts
+from tests.behaviour.contexts import Provider, fill, tiny
 from tests.contract.store_builders import sql
 from tests.laws.builders import Message, assistant, result, system, user
 
 begun = partial(contexts.begun, of=contexts.tiny, count_tokens=None)
 
 
-def step(number: int, *, said: str = "") -> list[Message]:
+def step(number: object, *, said: str = "") -> list[Message]:
     thinking = {"type": "thinking", "thinking": f"Thought {number}.", "signature": f"sig{number}"}
     use = {"type": "tool_use", "id": f"t{number}", "name": "read", "input": {"n": number}}
     read = assistant([thinking, use]), result("anthropic", f"t{number}", f"text {number} " * 20)
     return [user(said or f"Go on with {number}."), *read, assistant(f"Step {number} is done. " * 4)]
+
+
+def talk(count: int, mark: str = "") -> list[Message]:
+    """A system row, a request, and steps."""
+    rows = [system("Be brief."), user(f"Begin {mark}. You must never push to main.")]
+    return rows + [row for at in range(count) for row in step(f"{mark}{at}")]
 
 
 def covered(context: Any) -> int:
@@ -27,11 +38,10 @@ def covered(context: Any) -> int:
     return context.activations()[-1].covered_to if context.activations() else 0
 
 
-async def grown(context: Any, steps: int = 19) -> list[dict[str, Any]]:
+async def grown(context: Any) -> list[Message]:
     """A history of which a view covers some."""
-    history = [system("Be brief."), user("Begin. Never push to main.")]
-    for number in range(steps):
-        history += step(number)
+    for steps in range(1, 20):
+        history = talk(steps)
         await context.follow(history)
         await context.wait_idle()
         await context.get_messages_for_request()
@@ -72,18 +82,97 @@ async def test_the_view_stays_up_to_the_difference(edit: str, how: str):
         assert view[-1] == edited[-1]
 
 
-def rewritten(path: Path, change: Callable[[str], str]) -> None:
-    """Change the state of the view in the store."""
-    with sql(path) as database:
-        ((state,),) = database.execute("select state from activations").fetchall()
-        database.execute("update activations set state = ?", (change(state).encode(),))
-
-
 @pytest.mark.parametrize("damaged", ["5", "[]", "{}", '{"nodes": null}', '{"nodes": [5]}', '{"nodes": [[1, 2]]}', "{"])
 async def test_a_damaged_state_is_made_again(tmp_path: Path, damaged: str):
     async with begun(store=tmp_path / "s.db") as context:
         history = await grown(context)
-    rewritten(tmp_path / "s.db", lambda _: damaged)
+    with sql(tmp_path / "s.db") as database:
+        database.execute("update activations set state = ?", (damaged.encode(),))
     async with begun(store=tmp_path / "s.db") as context:
         assert await context.get_messages() == history
         assert await context.get_messages_for_request()
+
+
+# `follow`, whatever a host edits.
+
+
+HOSTS: dict[str, Any] = {  # of a history, `at` a place from its end, with rows to append
+    "append": lambda history, at, more: [*history, *more[2:]],
+    "edit": lambda history, at, more: [*history[:at], {**history[at], "note": more[1]["content"]}, *history[at + 1 :]],
+    "in place": lambda history, at, more: history[at].update(note=more[1]["content"]) or history,
+    "rewind": lambda history, at, more: history[: at + 1],
+    "fork": lambda history, at, more: [*history[: at + 1], *more[2:]],
+    "compact": lambda history, at, more: [history[0], user(more[1]["content"]), *history[-4:]],
+    "drop": lambda history, at, more: [*history[:at], *history[at + 1 :]] or more,
+    "same": lambda history, at, more: list(history),
+    "other": lambda history, at, more: more,
+}
+KINDS = st.sampled_from(["append", *HOSTS])
+
+
+async def view_of(context: Any, provider: Provider | None = None) -> list[Message]:
+    await context.wait_idle()
+    return await context.get_messages_for_request(provider=provider)
+
+
+@settings(max_examples=2, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    edits=st.lists(st.tuples(KINDS, st.integers(0, 60), st.integers(1, 4)), min_size=4, max_size=6),
+    with_keys=st.booleans(),
+)
+@example(edits=[("append", 0, 4)] * 6, with_keys=True)
+@example(edits=[("compact", 0, 1), ("append", 0, 4), ("fork", 9, 2), ("other", 0, 3)], with_keys=False)
+async def test_any_edits_of_a_host_leave_log_and_views_as_set_messages_does(edits, with_keys):
+    """`each` is set anew at every step, so it activates at every step: it is compared by the log, and by the first
+    view of a provider. `twin` is set only where the host rewrote its past: its running view is the same too."""
+    async with open_context(tiny()) as ours, open_context(tiny()) as each, open_context(tiny()) as twin:
+        history, known = talk(10), list[Message]()
+        for number, (kind, back, size) in enumerate([*edits, ("same", 0, 1)]):
+            keys = [repr(message) for message in history] if with_keys else None
+            report = await ours.follow(history, keys=keys)
+            same = same_rows(known, history)
+            lost = same < len(known)
+            assert report == FollowReport(len(history) - same, same, same if lost else None)
+            await each.set_messages(history)
+            await (twin.set_messages(history) if lost else fill(twin, history[same:]))
+            assert await ours.get_messages() == await each.get_messages() == history
+            assert await view_of(ours) == await view_of(twin)
+            fresh = Provider(f"provider {number}")  # its first view stands on the log and the summaries alone
+            assert await view_of(ours, fresh) == await view_of(each, fresh)
+            known = copy.deepcopy(history)
+            history = HOSTS[kind](history, max(0, len(history) - 1 - back), talk(size, f"n{number}-"))
+
+
+async def test_moved_cache_marks_and_a_single_text_block_are_no_difference():
+    async with open_context(tiny()) as context:
+        block = {"type": "text", "text": "hello", "cache_control": {"type": "ephemeral"}}
+        await context.follow([user("hello"), user([block])])
+        moved = [user([block]), user("hello"), assistant("hi")]
+        assert await context.follow(moved) == FollowReport(1, 2, None)
+        assert await context.follow([user("hello"), user("hellO")]) == FollowReport(1, 1, 1)
+        await context.follow([{"role": "user", "content": "x", "n": 1}])
+        assert (await context.follow([{"role": "user", "content": "x", "n": True}])).replaced_from == 0
+
+
+@pytest.mark.parametrize("bad", [{"content": "no role"}, {"role": "user", "content": {1: 2}}, "text"])
+async def test_a_wrong_message_is_named_and_nothing_is_lost(bad: Any):
+    async with open_context(tiny()) as context:
+        await context.follow(talk(2))
+        for history in ([*talk(2), user("new"), bad], [*talk(2)[:3], bad]):
+            with pytest.raises(MessageError, match=f"message {len(history) - 1}:"):
+                await context.follow(history)
+            assert await context.get_messages() == talk(2)
+
+
+async def test_two_at_once_and_a_cancelled_one_add_nothing_twice():
+    async with open_context(tiny()) as context:
+        reports = await asyncio.gather(context.follow(talk(2)), context.follow(talk(2)))
+        assert [report.appended for report in reports] == [len(talk(2)), 0]
+        for turns in range(6):
+            task = asyncio.ensure_future(context.follow(talk(3 + turns)))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            await context.follow(talk(3 + turns))
+            assert await context.get_messages() == talk(3 + turns)

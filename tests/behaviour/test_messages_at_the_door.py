@@ -5,8 +5,6 @@ from functools import reduce
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from summarizing_context import Settings, open_context
 from summarizing_context.errors import MessageError
@@ -19,21 +17,25 @@ LONE = "\ud83d"
 CALL = {"id": "c1", "type": "function", "function": {"name": "read", "arguments": "{}"}}
 
 
+ROLES = "system, developer, user, assistant, model, tool, function"
+
+
 @pytest.mark.parametrize(
     ("message", "told"),
     [
-        ({"role": "banana", "content": "hello"}, "system, developer, user, assistant, model, tool, function"),
-        ({"role": "User", "content": "hello"}, "system, developer, user, assistant, model, tool, function"),
+        ({"role": "banana", "content": "hello"}, ROLES),
+        ({"role": "User", "content": "hello"}, ROLES),
         ({"role": "user"}, "give it 'content', or the calls"),
         ({"role": "assistant", "id": "m1", "metadata": {"a": 1}}, "give it 'content', or the calls"),
+        *((wrong, "message") for wrong in (None, "hi", {}, {"role": 5}, user([{1, 2}]), [user("x")])),
     ],
 )
-async def test_a_message_that_no_provider_takes_is_refused_with_what_is_allowed(message: dict[str, Any], told: str):
+async def test_a_message_that_no_provider_takes_is_refused_with_what_is_allowed(message: Any, told: str):
     async with begun([user("first")], of=Settings) as context:
         with pytest.raises(MessageError, match=told) as refused:
             await context.add_message(message)
         assert "banana" not in str(refused.value)
-        with pytest.raises(MessageError, match="message 1: "):
+        with pytest.raises(MessageError, match="message 1"):
             await context.set_messages([user("other"), message])
         assert await context.get_messages() == [user("first")]
 
@@ -53,6 +55,7 @@ async def test_a_message_that_no_provider_takes_is_refused_with_what_is_allowed(
         {"role": "user", "parts": [{"text": "hello"}]},
         {"role": "model", "parts": [{"functionCall": {"name": "read", "args": {}}}]},
         user(""),
+        user("odd") | {"x": [2**70, -(2**70), 0.1, 1e308, -0.0, True, None, {"": ["\x00", {}]}]},
         {"role": "assistant", "type": "message", "content": [{"type": "output_text", "text": "hello"}]},
     ],
 )
@@ -69,54 +72,31 @@ def with_halves() -> list[dict[str, Any]]:
         user(f"Never push to main {LONE}. Look at this"),
         user([{"type": "text", "text": f"cut emoji {LONE}"}]),
         assistant([{"type": "tool_use", "id": "c1", "name": "read", "input": given}]),
-        user([{"type": "tool_result", "tool_use_id": "c1", "content": f"\udfff {LONE} seen"}]),
-        {"role": "assistant", "content": f"done {LONE}", "reasoning_content": LONE},
-        {"role": "user", "content": f"again {LONE}", "ephemeral": True},
+        result("anthropic", "c1", f"\udfff {LONE} seen"),
+        assistant(f"done {LONE}") | {"reasoning_content": LONE},
+        user(f"again {LONE}") | {"ephemeral": True},
     ]
 
 
-async def test_half_a_character_stays_in_the_log_and_is_whole_in_every_view_and_request(tmp_path):
+@pytest.mark.parametrize("by_model", [True, False])
+async def test_half_a_character_stays_in_the_log_and_is_whole_in_every_view_and_request(tmp_path, by_model: bool):
     model = ScriptedSummarizer(lambda _: "## Done\n- looked at the files of the service", recipe="model/1")
+    given = {"store": tmp_path / "a.db", "start_at": 0.0, "summarizer": model if by_model else None}
     sizes = {"segment_max": 2_000, "summary_max_tokens": 44, "count_tokens": None}
-    for summarizer in (model, None):
-        added = with_halves()
-        given = {"store": tmp_path / "a.db", "start_at": 0.0, "summarizer": summarizer, **sizes}
-        async with begun(added, of=tiny, **given) as context:
-            view = await context.get_messages_for_request()
-            assert "\ufffd" in json.dumps(view, ensure_ascii=False)
-            assert context.statistics().repairs["surrogates_replaced"]
-            for at in range(12):
-                added.append(user(f"next {at} {LONE} " + "please go on with it " * 20))
-                await context.add_message(added[-1])
-                json.dumps(await context.get_messages_for_request(), ensure_ascii=False).encode()
-            await context.wait_idle(60)
-            await context.compact()
-            json.dumps(await context.get_messages_for_request(), ensure_ascii=False).encode()
-            assert (await context.get_messages())[-len(added) :] == added
+    async with begun(added := with_halves(), of=tiny, **given, **sizes) as context:
+        for at in range(12):
+            view = json.dumps(await context.get_messages_for_request(), ensure_ascii=False)
+            assert "\ufffd" in view.encode().decode()
+            added.append(user(f"next {at} {LONE} " + "please go on with it " * 20))
+            await context.add_message(added[-1])
+        assert context.statistics().repairs["surrogates_replaced"]
+        await context.wait_idle(60)
+        await context.compact()
+        json.dumps(await context.get_messages_for_request(), ensure_ascii=False).encode()
+        assert await context.get_messages() == added
     heard = [text for job in model.jobs for text in (job.instructions, job.content)]
-    assert heard
+    assert bool(heard) == by_model
     assert not [text for text in heard if LONE in text]
-
-
-NUMBERS = st.integers(-(2**70), 2**70) | st.floats(allow_nan=False, allow_infinity=False)
-JSON = st.recursive(
-    st.none() | st.booleans() | NUMBERS | st.text(max_size=30),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=30), inner, max_size=4),
-    max_leaves=12,
-)
-FIELDS = ["content", "tool_calls", "tool_call_id", "metadata", "refusal", "function_call", "x_new"]
-ODD = st.dictionaries(st.sampled_from(FIELDS), JSON, max_size=4)
-MESSAGES = st.builds(
-    lambda role, rest: {"content": "", **rest, "role": role}, st.sampled_from(["user", "assistant", "tool"]), ODD
-)
-
-
-@given(st.lists(MESSAGES, max_size=6))
-@settings(max_examples=30, deadline=None)
-async def test_any_message_of_json_comes_back_as_json_would_give_it(messages: list[dict[str, Any]]):
-    async with begun(messages, of=Settings) as context:
-        await context.get_messages_for_request()
-        assert await context.get_messages() == json.loads(json.dumps(messages)) == messages
 
 
 DEEP = reduce(lambda value, _: [value], range(2_000), "deep")

@@ -4,13 +4,12 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 
-from summarizing_context import Settings, SettingsError, SummaryReply, load_models, open_context
-from summarizing_context.testing import ScriptedSummarizer, range_name
-from tests.behaviour.contexts import Provider, begun
-from tests.laws.builders import session
+from summarizing_context import Settings, SettingsError, SummarizingContext, SummaryReply, load_models, open_context
+from summarizing_context.testing import ScriptedSummarizer, default_summary
+from tests.behaviour.contexts import Clock, Provider, begun, said
+from tests.laws.builders import Message, session, user
 
 OURS = load_models()
 TABLE = 'as_of = 2026-05-06\n[models."m-1"]\ninput = 2\noutput = 8.0\n'
@@ -33,19 +32,14 @@ def written(tmp_path: Path, text: str) -> Path:
     return path
 
 
-def problems(tmp_path: Path, text: str) -> tuple[str, ...]:
-    with pytest.raises(SettingsError) as caught:
-        load_models(written(tmp_path, text))
-    assert all(str(tmp_path / "prices.toml") in problem for problem in caught.value.problems)
-    return caught.value.problems
-
-
 @pytest.mark.parametrize("name", ["claude-haiku-4-5-20251001", "gpt-5.4-mini-2026-03-17", "gpt-6.2-sol-2026-11-12"])
 def test_a_dated_version_has_the_price_of_its_model(name: str):
     price = OURS.price_of(name)
     assert price == OURS.price_of(name.rsplit("-", 3 if "-2026-" in name else 1)[0])
-    assert price.source
     assert 0 < price.cached_input < price.input < price.output
+    assert price.source
+    for unlisted in (None, "", "llama3", "claude-opus-5-6", "gpt-9", "gpt-6.2-sol-x", "model-of-mine"):
+        assert OURS.price_of(unlisted) is None
 
 
 def test_cached_tokens_are_a_part_of_the_input_and_cost_less():
@@ -54,22 +48,18 @@ def test_cached_tokens_are_a_part_of_the_input_and_cost_less():
     assert price.cost(1_000_000, 0, 600_000) == pytest.approx(0.4 + 0.06)
     assert price.cost(100, 0, 10_000) == pytest.approx(0.00001)
     assert price.cost(1_000_000, 0, written=500_000, written_long=500_000) == pytest.approx(0.625 + 1.0)
-    for name in (None, "", "llama3", "claude-opus-5-6", "gpt-9", "gpt-6.2-sol-x", "model-of-mine"):
-        assert OURS.price_of(name) is None, "it is not listed"
 
 
 @pytest.mark.parametrize(
-    ("model", "above", "short", "long"),
+    ("model", "tokens", "rates"),
     [
-        ("claude-haiku-5-5", 100_000, (0.1, 0.01, 0.5), (0.5, 0.05, 2.5)),
-        ("gpt-6.2-sol", 272_000, (2, 0.1, 10), (4, 0.2, 15)),
+        *(("claude-haiku-5-5", 100_000, (0.1, 0.01, 0.5)), ("claude-haiku-5-5", 100_001, (0.5, 0.05, 2.5))),
+        *(("gpt-6.2-sol", 272_000, (2, 0.1, 10)), ("gpt-6.2-sol", 272_001, (4, 0.2, 15))),
     ],
 )
-def test_a_request_beyond_a_step_has_other_rates_in_all(model, above, short, long):
-    price = OURS.price_of(model)
-    for tokens, rates in ((above, short), (above + 1, long)):
-        found = price.at(tokens)
-        assert (found.input, found.cached_input, found.output) == pytest.approx(rates)
+def test_a_request_beyond_a_step_has_other_rates_in_all(model, tokens, rates):
+    found = OURS.price_of(model).at(tokens)
+    assert (found.input, found.cached_input, found.output) == pytest.approx(rates)
 
 
 def test_a_file_adds_rows_and_takes_the_place_of_those_it_names(tmp_path: Path):
@@ -86,51 +76,50 @@ def test_a_file_adds_rows_and_takes_the_place_of_those_it_names(tmp_path: Path):
     assert (alone.price_of("gpt-4.1"), alone.price_of("m-1") is not None) == (None, True)
 
 
-def test_each_row_that_is_wrong_is_told_with_its_place(tmp_path: Path):
-    rows = {
-        "a": ("input = -1\noutput = 2", "`float` >= 0.0 - at `$.input`"),
-        "b": ("input = 1\noutput = 2\ninptu = 3", "unknown field `inptu`"),
-        "c": ("input = 1", "missing required field `output`"),
-        "d": ("input = inf\noutput = 1", "`float` <= 1000000.0 - at `$.input`"),
-        "e": ("input = 1\noutput = true", "got `bool` - at `$.output`"),
-        "f": ("input = 1\noutput = 2\nsteps = [{ above = 9, input = 2 }]", "`output` - at `$.steps[0]`"),
-    }
-    text = "as_of = 2026-05-06\n" + "\n".join(f"[models.{name}]\n{row}" for name, (row, _) in rows.items())
-    told = problems(tmp_path, text)
-    assert len(told) == len(rows)
-    for problem, (name, (_, said)) in zip(told, rows.items(), strict=True):
-        assert f'[models."{name}"]' in problem
-        assert said in problem
-    as_of = "as_of = 2026-05-06\n"
-    for text, said in (
-        ('as_of = "soon"\n[models.a]\ninput = 1\noutput = 2\n', "`$.as_of`"),
-        (as_of, "no models"),
-        (as_of + "caches = [{ models = 'm', lifetimes = {} }]\n", "lifetimes"),
-        (as_of + "windows = [{ models = '(', tokens = 9 }]\n", "cannot be read"),
-    ):
-        assert said in problems(tmp_path, text)[0]
+WRONG = {
+    "a": ("input = -1\noutput = 2", "`float` >= 0.0 - at `$.input`"),
+    "b": ("input = 1\noutput = 2\ninptu = 3", "unknown field `inptu`"),
+    "c": ("input = 1", "missing required field `output`"),
+    "d": ("input = inf\noutput = 1", "`float` <= 1000000.0 - at `$.input`"),
+    "e": ("input = 1\noutput = true", "got `bool` - at `$.output`"),
+    "f": ("input = 1\noutput = 2\nsteps = [{ above = 9, input = 2 }]", "`output` - at `$.steps[0]`"),
+}
+AS_OF = "as_of = 2026-05-06\n"
 
 
-class Model(ScriptedSummarizer):
-    """Tells what the provider counted."""
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            AS_OF + "\n".join(f"[models.{name}]\n{row}" for name, (row, _) in WRONG.items()),
+            [(f'[models."{name}"]', said) for name, (_, said) in WRONG.items()],
+        ),
+        ('as_of = "soon"\n[models.a]\ninput = 1\noutput = 2\n', [("`$.as_of`",)]),
+        (AS_OF, [("no models",)]),
+        (AS_OF + "caches = [{ models = 'm', lifetimes = {} }]\n", [("lifetimes",)]),
+        (AS_OF + "windows = [{ models = '(', tokens = 9 }]\n", [("cannot be read",)]),
+    ],
+)
+def test_each_row_that_is_wrong_is_told_with_its_place(tmp_path: Path, text: str, said: list[tuple[str, ...]]):
+    with pytest.raises(SettingsError) as caught:
+        load_models(written(tmp_path, text))
+    for problem, parts in zip(caught.value.problems, said, strict=True):
+        assert [part for part in (*parts, str(tmp_path / "prices.toml")) if part not in problem] == []
 
-    def __init__(self, model: str | None, **usage: Any) -> None:
-        told = {"input_tokens": 1_000, "output_tokens": 100, **usage}
-        super().__init__(lambda job: SummaryReply(f"## Done\n- part {range_name(job.range_hash)}", **told))
-        self.model = model
 
-
-async def statistics_of(summarizer: Any, **settings: Any) -> Any:
-    """The figures after a short session."""
-    with anyio.fail_after(120):
-        given = {"max_tokens": 4_000, "count_tokens": None, "summarizer": summarizer, **settings}
-        async with begun(session(7, 80), of=Settings, **given) as context:
-            await context.wait_idle()
-            return context.statistics()
+async def statistics_of(model: str | None, cached: Any, **settings: Any) -> Any:
+    """The figures after a short session with a model, of whose calls the provider counted so many cached tokens."""
+    usage = {"input_tokens": 1_000, "output_tokens": 100, "cached_tokens": cached}
+    summarizer: Any = ScriptedSummarizer(lambda job: SummaryReply(default_summary(job), **usage))
+    summarizer.model = model
+    given = {"max_tokens": 4_000, "count_tokens": None, "summarizer": summarizer, **settings}
+    async with begun(session(7, 80), of=Settings, **given) as context:
+        await context.wait_idle(120)
+        return context.statistics()
 
 
 async def test_the_cost_of_a_session_is_that_of_the_tokens_it_counted(tmp_path: Path):
-    found = await statistics_of(Model("m-1-2026-01-01", cached_tokens=250), prices=written(tmp_path, TABLE))
+    found = await statistics_of("m-1-2026-01-01", 250, prices=written(tmp_path, TABLE))
     calls = found.model_calls
     assert calls > 1
     assert (found.model_input_tokens, found.model_cached_tokens) == (1_000 * calls, 250 * calls)
@@ -139,37 +128,41 @@ async def test_the_cost_of_a_session_is_that_of_the_tokens_it_counted(tmp_path: 
 
 async def test_cached_tokens_that_cannot_be_true_are_not_counted_and_without_a_price_there_is_no_estimate():
     for cached in (-5, 1_001, True, "9", 2.5):
-        found = await statistics_of(Model("claude-haiku-4-5", cached_tokens=cached))
+        found = await statistics_of("claude-haiku-4-5", cached)
         assert found.model_cached_tokens == 0
         assert found.estimated_cost == pytest.approx(found.model_calls * (1_000 * 1 + 100 * 5) / 1e6)
     for model in ("model-of-mine", None):
-        found = await statistics_of(Model(model))
+        found = await statistics_of(model, 0)
         assert (found.model_calls > 0, found.estimated_cost) == (True, None)
 
 
-def asking(model: str, lifetime: float | str | None = None) -> Provider:
+def asking(model: str = "claude-opus-5-5", lifetime: float | str | None = None, window: int = 200_000) -> Provider:
     """A model as hosts give it, with the life of its cache where requests ask for that."""
-    return Provider("p", model, context_window=200_000, cache_lifetime=lifetime)
+    return Provider("p", model, context_window=window, cache_lifetime=lifetime)
+
+
+def opened(clock: Clock | None = None, **settings: Any) -> Any:
+    sizes: Any = {"segment_min": 200, "segment_target": 400, "segment_max": 800, "safety_margin": 0}
+    made = Settings(token_counter="estimate", reserved_output=0, **sizes, **settings)
+    return open_context(made, clock=(clock or Clock()).now)
 
 
 @pytest.mark.parametrize(
     ("provider", "idle_after", "lives"),
     [
         (None, None, 300),
-        (asking("claude-opus-5-5", 3_600), None, 3_600),
-        (asking("claude-opus-5-5", "1h"), None, 3_600),
-        (asking("claude-opus-5-5", "2h"), None, 300),  # no word of its provider
+        (asking(lifetime=3_600), None, 3_600),
+        (asking(lifetime="1h"), None, 3_600),
+        (asking(lifetime="2h"), None, 300),  # no word of its provider
         (asking("gpt-6.1-sol"), None, 1_800),
         (asking("gpt-5.4"), None, 86_400),
         (asking("gpt-5.4"), 60.0, 60),
-        (asking("claude-opus-5-5"), "never", None),
+        (asking(), "never", None),
     ],
 )
 async def test_a_cache_counts_as_cold_when_the_provider_has_given_it_up(provider, idle_after, lives):
-    now = [0.0]
-    sizes: Any = {"segment_min": 200, "segment_target": 400, "segment_max": 800, "safety_margin": 0}
-    settings = Settings(max_tokens=4_000, token_counter="estimate", idle_after=idle_after, **sizes)
-    async with open_context(settings, clock=lambda: now[0]) as context:
+    clock = Clock()
+    async with opened(clock, max_tokens=4_000, idle_after=idle_after) as context:
         for at, message in enumerate(session(7, 100)):
             await context.add_message(message)
             if at % 5:
@@ -178,9 +171,105 @@ async def test_a_cache_counts_as_cold_when_the_provider_has_given_it_up(provider
             if view.tokens > 3_000 and view.activation is None:
                 break
         assert view.tokens > 3_000
-        now[0] += lives or 1_000_000
+        clock.time += lives or 1_000_000
         assert not await context.should_compact()
         assert (await context.next_view(provider=provider)).activation is None
-        now[0] += 1_000_000 if lives is None else lives + 1
+        clock.time += 1_000_000 if lives is None else lives + 1
         view = await context.next_view(provider=provider)
         assert (view.activation is not None and view.activation.reason == "idle") == (lives is not None)
+
+
+# `statistics().cache`: what requests took from the provider's prompt cache, and what a plain client's would have.
+
+
+READ, WRITE, OUTPUT = 0.2, 5.0, 20.0  # dollars for a million tokens of claude-opus-5-5
+
+
+def chat(count: int) -> list[Message]:
+    """Messages of about 150 tokens; the first is long enough for any cache."""
+    first = " The task is long." * 400
+    return [said(at, " ".join(f"part {at}.{n} of it" for n in range(20)) + first * (at == 0)) for at in range(count)]
+
+
+async def asked(context: SummarizingContext, messages: Any, provider: Any, *, tells: bool = True) -> Any:
+    """Make one request for each message, of a provider that never forgets what it has seen; the ledger."""
+    for message in messages:
+        last = context.last_view
+        await context.add_message(message)
+        view = await context.next_view(provider=provider)
+        kept = 0 if last is None or view.activation is not None else last.tokens
+        if tells:
+            await context.observe_usage(0, cache_read=kept, cache_write=view.tokens - kept, output_tokens=10)
+    return context.statistics().cache
+
+
+async def test_what_the_provider_told_is_counted_and_priced_beside_a_plain_client():
+    async with opened() as context:
+        found = await asked(context, chat(40), asking())
+        whole = context.statistics().history_tokens
+        assert found.requests == found.reported == found.plain_requests == 40
+        assert (found.input_tokens, found.expiries, found.output_tokens) == (0, 0, 10 * found.requests)
+        assert found.written_tokens == whole  # each message once
+        dollars = (found.read_tokens * READ + whole * WRITE + found.output_tokens * OUTPUT) / 1e6
+        assert found.cost == pytest.approx(dollars)
+        # as long as all of it fits, a view is what a plain client sends
+        assert (found.plain_input_tokens, found.plain_read_tokens) == (0, found.read_tokens)
+        assert found.plain_cost == pytest.approx(found.cost)
+        assert found.compared_cost == found.cost
+
+
+async def test_views_cost_less_than_the_whole_history_until_its_window_is_full():
+    async with opened(max_tokens=8_000) as context:
+        found = await asked(context, chat(230), asking(window=30_000))
+        figures = context.statistics()
+    assert figures.activations > 2
+    assert figures.history_tokens > 30_000
+    assert 50 < found.plain_requests < found.requests
+    assert found.plain_input_tokens + found.plain_read_tokens + found.plain_written_tokens <= 30_000 * found.requests
+    assert 0 < found.compared_cost < min(found.plain_cost, found.cost)
+
+
+async def test_without_a_word_of_the_provider_it_is_estimated_by_beginning_and_clock():
+    async with opened(max_tokens=8_000) as told, opened(max_tokens=8_000) as silent:
+        real = await asked(told, chat(100), asking(window=30_000))
+        estimate = await asked(silent, chat(100), asking(window=30_000), tells=False)
+    assert (real.reported, estimate.reported) == (real.requests, 0)
+    assert estimate.requests == real.requests
+    assert estimate.read_tokens == pytest.approx(real.read_tokens, rel=0.05)
+    assert estimate.cost == pytest.approx(real.cost - real.output_tokens * OUTPUT / 1e6, rel=0.1)
+
+
+@pytest.mark.parametrize(("lifetime", "expiries"), [(None, 1), (3_600, 0)])
+async def test_a_beginning_that_the_cache_gave_up_is_paid_again_and_counted(lifetime: float | None, expiries: int):
+    clock, (*first, last) = Clock(), chat(20)
+    async with opened(clock, idle_after="never") as context:
+        before = await asked(context, first, asking(lifetime=lifetime), tells=False)
+        clock.time += 301
+        found = await asked(context, [last], asking(lifetime=lifetime), tells=False)
+    assert (before.expiries, found.expiries) == (0, expiries)
+    assert (found.written_tokens - before.written_tokens > 2_000) == bool(expiries)
+    assert (found.expired_tokens > 2_000) == bool(expiries)
+
+
+async def test_writes_for_an_hour_and_steps_have_their_own_price_and_an_unknown_model_has_none():
+    async with opened() as context:
+        await context.add_message(user("hello"))
+        await context.next_view(provider=asking("claude-haiku-5-5", 3_600, 1_000_000))
+        await context.observe_usage(0, cache_read=50_000, cache_write_long=60_000, output_tokens=100)
+        found = context.statistics().cache
+    assert (found.written_tokens, found.read_tokens) == (60_000, 50_000)
+    assert found.cost == pytest.approx((60_000 * 1.0 + 50_000 * 0.05 + 100 * 2.5) / 1e6)  # beyond 100,000 tokens
+    async with opened() as context:
+        found = await asked(context, chat(10), asking("model-of-mine"), tells=False)
+    assert (found.requests, found.cost, found.plain_cost, found.compared_cost) == (10, None, None, None)
+    assert found.read_tokens + found.input_tokens > 0
+
+
+async def test_another_view_of_the_session_costs_a_plain_client_nothing_more():
+    async with opened() as context:
+        before = await asked(context, chat(30), asking(), tells=False)
+        await context.next_view(3_000, asking())  # a small room has a view of its own
+        found = context.statistics().cache
+    assert found.requests == before.requests + 1
+    assert found.plain_read_tokens - before.plain_read_tokens == before.plain_written_tokens  # its whole history
+    assert found.plain_written_tokens == before.plain_written_tokens

@@ -1,8 +1,9 @@
-"""A host that the user names gets all calls of a command, and no other place is even looked up."""
+"""A host that the user names gets all calls of a command, no other is even looked up; `check` says what is wrong."""
 
 import json
+import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,47 +15,37 @@ from summarizing_context import Settings, open_context
 from summarizing_context.cli import main
 from summarizing_context.evaluation.demo import demo_session
 from summarizing_context.summarizers.prompts import latest, write_prompt
+from tests.behaviour.contexts import fill
 from tests.cli.commands import write_transcript
 from tests.providers.asking import JUDGE, WRITER, answering
 from tests.providers.serve import serving_apart
 from tests.providers.server import Answer, ProviderServer, Request
 
-PROVIDERS = ("openai", "anthropic")
-
 
 @pytest.fixture
-def strayed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[str]]:
-    """Whatever was looked up or connected to beside the loopback; it fails at once."""
-    beside: list[str] = []
-    really_connect, really_look_up = socket.socket.connect, socket.getaddrinfo
+def strayed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """Whatever is looked up or connected to beside the loopback fails at once, and fails the test."""
+    beside: list[object] = []
 
-    def check(host: object) -> None:
-        if host not in ("127.0.0.1", "localhost", None):
-            beside.append(str(host))
-            raise OSError("the test has no network")
+    def guarded(real: Any, host_of: Callable[..., object]) -> Any:
+        def call(*given: Any, **named: Any) -> Any:
+            if (host := host_of(*given)) not in ("127.0.0.1", b"127.0.0.1", "localhost", b"localhost", None):
+                beside.append(host)
+                raise OSError("the test has no network")
+            return real(*given, **named)
 
-    def connect(self: socket.socket, address: Any) -> None:
-        if isinstance(address, tuple):
-            check(address[0])
-        really_connect(self, address)
+        return call
 
-    def look_up(host: Any, *more: Any, **named: Any) -> Any:
-        check(host.decode() if isinstance(host, bytes) else host)
-        return really_look_up(host, *more, **named)
-
-    for name in PROVIDERS:
-        monkeypatch.setenv(f"{name.upper()}_API_KEY", "sk-key-of-the-environment")
-        monkeypatch.delenv(f"{name.upper()}_BASE_URL", raising=False)
-    monkeypatch.setattr(socket.socket, "connect", connect)
-    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    for name in ("OPENAI", "ANTHROPIC"):
+        monkeypatch.setenv(f"{name}_API_KEY", "sk-key-of-the-environment")
+        monkeypatch.delenv(f"{name}_BASE_URL", raising=False)
+    connect, look_up = socket.socket.connect, socket.getaddrinfo
+    of_address = lambda _, address: address[0] if isinstance(address, tuple) else None  # noqa: E731
+    monkeypatch.setattr(socket.socket, "connect", guarded(connect, of_address))
+    monkeypatch.setattr(socket, "getaddrinfo", guarded(look_up, lambda host, *_: host))
     monkeypatch.chdir(tmp_path)
-    yield beside
+    yield
     assert beside == []
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> Path:
-    return write_transcript(tmp_path / "run.jsonl", demo_session()[:24])
 
 
 def asked(server: ProviderServer) -> set[str]:
@@ -66,11 +57,12 @@ def asked(server: ProviderServer) -> set[str]:
     ("command", "provider"),
     [("replay", "openai"), ("eval run", "anthropic"), ("eval ask", "openai"), ("tune", "openai")],
 )
-def test_a_command_with_a_model_asks_only_the_base_url(command, provider, log, strayed, capsys):
+def test_a_command_with_a_model_asks_only_the_base_url(command, provider, strayed, capsys):
+    log = write_transcript(Path("run.jsonl"), demo_session()[:24])
+    other = write_transcript(Path("other.jsonl"), demo_session()[2:20])
     prompt = replace(latest("segment"), version=9, text=f"{latest('segment').text}\nKeep every port.")
     Path("mine/segment").mkdir(parents=True)
     Path("mine/segment/v9.md").write_text(write_prompt(prompt), encoding="utf8")
-    other = write_transcript(log.with_name("other.jsonl"), demo_session()[2:20])
     with serving_apart(answering) as server:
         url = f"{server.root}/v1" if provider == "openai" else server.root
         model = ("--summarizer", provider, "--model", WRITER, "--base-url", url, "--budget", "3k")
@@ -96,20 +88,81 @@ def embedding(request: Request) -> Answer:
     return answering(request)
 
 
-def test_a_session_asks_only_its_base_url_for_summaries_memories_rules_and_vectors(log: Path, strayed: list[str]):
+@pytest.mark.usefixtures("strayed")
+def test_a_session_asks_only_its_base_url_for_summaries_memories_rules_and_vectors():
     with serving_apart(embedding) as server:
         memory = {"memory_extract": True, "memory_include": "auto", "embedding": "openai", "embedding_model": "vectors"}
         model = {"summarizer": "openai", "model": WRITER, "base_url": f"{server.root}/v1"}
 
         async def live() -> None:
             async with open_context(Settings(store="run.db", max_tokens=4_000, **model, **memory)) as context:
-                for message in demo_session(turns=6):
-                    await context.add_message(message)
-                    if message["role"] == "user":
-                        await context.get_messages_for_request()
+                await fill(context, demo_session(turns=6), every=2)
                 await context.wait_idle()
                 await context.memory.store("The port is 6543.")
                 await context.search("port")
 
         anyio.run(live)
     assert asked(server) >= {WRITER, "vectors"}
+
+
+# `check`: one call says whether the summarizer answers, and if not, why.
+
+
+KEY, MODEL = "sk-secret-0123456789", "model-of-the-test"
+
+
+@pytest.fixture(params=["openai", "anthropic"])
+def check(request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Run the command for a server that answers so: the exit status, what it says as JSON, the server, its requests."""
+    for name in ("OPENAI", "ANTHROPIC"):
+        monkeypatch.setenv(f"{name}_API_KEY", KEY)
+
+    def run(answer: Answer) -> tuple[int, dict[str, Any], list[Any]]:
+        with serving_apart(lambda _: answer) as one:
+            base = f"{one.root}/v1" if request.param == "openai" else one.root
+            given = ["--summarizer", request.param, "--model", MODEL, "--base-url", base, "--json", "-"]
+            status = main(["check", *given])
+        shown = capsys.readouterr().out
+        assert KEY not in shown
+        assert json.loads(shown)["ok"] == (status == 0)
+        said = json.loads(shown)["summarizer"]
+        assert said["host"] == (one.root.removeprefix("http://") if one.requests else None)
+        return status, said, one.requests
+
+    return run
+
+
+def test_a_summarizer_that_answers_passes_with_one_call(check):
+    status, said, (request,) = check(Answer())
+    assert (status, said["problem"], said["model"], request.body["model"]) == (0, None, MODEL, MODEL)
+    assert len(json.dumps(request.body)) < 400, "a handful of tokens"
+    assert said["input_tokens"] == 900, "as the provider has counted"
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        (Answer(401), "refuses the key"),
+        (Answer(404), "does not know the model, or the address is wrong"),
+        (Answer(429), "asks for fewer calls"),
+        (Answer(500), "the provider failed"),
+        (Answer(headers=(("content-type", "text/html"),), body=b"<html>Sign in</html>"), "not a JSON object"),
+        (Answer(model=lambda _: ""), "empty"),
+        (Answer(ending="stall"), "time|0.3 seconds"),
+    ],
+)
+def test_what_is_wrong_is_said(check, monkeypatch, answer, problem):
+    if answer.ending == "stall":
+        monkeypatch.setenv("SUMMARIZING_CONTEXT_CALL_TIMEOUT", "0.3")
+    status, said, requests = check(answer)
+    assert (status, len(requests)) == (1, 1)
+    assert re.search(problem, said["problem"])
+    assert said["status"] == (answer.status if answer.status >= 400 else None)
+
+
+@pytest.mark.parametrize("check", ["openai"], indirect=True)
+def test_a_missing_key_is_said_without_a_call(check, monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY")
+    status, said, requests = check(Answer())
+    assert (status, requests) == (1, [])
+    assert "OPENAI_API_KEY" in said["problem"]
