@@ -677,7 +677,7 @@ class Session:
             while True:
                 async with self.changing:
                     begin()
-                    change = await self._decided(decide, self.views.takes_long(key, budget, reason))
+                    change = await self._decided(decide, self.views.takes_long(key, budget, reason, focus))
                     if change is None:
                         return None
                     waits = self.loop.time() < until and stand_ins(change.state.nodes) > 0
