@@ -118,6 +118,17 @@ async def test_a_wrong_message_is_named_and_nothing_is_lost(bad: Any):
             assert await context.get_messages() == talk(2)
 
 
+async def test_lists_that_grow_while_a_call_waits_for_its_turn_are_followed_as_they_were():
+    async with open_context(tiny()) as context:
+        history, keys = talk(2), [str(at) for at in range(len(talk(2)))]
+        waiting = asyncio.gather(*(context.follow(history, keys=keys) for _ in range(2)))
+        await asyncio.sleep(0)
+        history.append(user("new"))
+        keys.append("new")
+        await waiting
+        assert await context.follow(history, keys=keys) == FollowReport(1, len(talk(2)), None)
+
+
 async def test_two_at_once_and_a_cancelled_one_add_nothing_twice():
     async with open_context(tiny()) as context:
         reports = await asyncio.gather(context.follow(talk(2)), context.follow(talk(2)))
