@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from summarizing_context import Settings, open_context
+from summarizing_context.messages.reading import read_message
 from tests.behaviour.contexts import fill
 from tests.laws.builders import call, user
 
@@ -36,6 +37,14 @@ async def test_a_listed_call_that_differs_from_the_block_of_its_id_is_counted(na
         await fill(context, [user("Mail bob."), row, user("Go on.")])
         view = await context.get_messages_for_request(token_budget=3_000)
     assert len(json.dumps(view)) < 12_000
+
+
+@pytest.mark.parametrize(("spelling", "value"), [("{ }", {}), ('{"a": 1.0}', {"a": 1}), ("[]\n", [])])
+def test_a_listed_call_that_says_what_the_block_of_its_id_says_is_no_other(spelling: str, value: Any):
+    block = {"type": "tool_use", "name": "look", "id": "c1", "input": value}
+    listed = {"type": "function", "id": "c1", "function": {"name": "look", "arguments": spelling}}
+    (part,) = read_message({"role": "assistant", "content": [block], "tool_calls": [listed]}).parts
+    assert part.kind == "call"
 
 
 def result_of(id: str) -> dict[str, Any]:
