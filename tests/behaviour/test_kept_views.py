@@ -79,7 +79,10 @@ def rewritten(path: Path, change: Callable[[str], str]) -> None:
         database.execute("update activations set state = ?", (change(state).encode(),))
 
 
-@pytest.mark.parametrize("damaged", ["5", "[]", "{}", '{"nodes": null}', '{"nodes": [5]}', '{"nodes": [[1, 2]]}', "{"])
+DAMAGED = ["5", "[]", "{}", '{"nodes": null}', '{"nodes": [5]}', '{"nodes": [[1, 2]]}', "{", '{"\\ud800": 1}']
+
+
+@pytest.mark.parametrize("damaged", DAMAGED)
 async def test_a_damaged_state_is_made_again(tmp_path: Path, damaged: str):
     async with begun(store=tmp_path / "s.db") as context:
         history = await grown(context)
