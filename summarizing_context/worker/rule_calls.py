@@ -189,7 +189,11 @@ class RuleCalls:
                     range_hash=key.range_hash,
                     recipe_hash=key.recipe_hash,
                 )
-                reply = await answered_once(self._work, key, partial(self._work.caller.summarize, job), self)
+
+                def settles(cut: SummaryReply) -> bool:
+                    return PASSED in _read_reply(cut, spoken, earlier).values()
+
+                reply = await answered_once(self._work, key, partial(self._work.caller.summarize, job), self, settles)
                 verdicts |= await background.run(partial(_read_reply, reply, spoken, earlier))
 
             await log.foreground.thawed()
