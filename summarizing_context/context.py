@@ -72,6 +72,7 @@ class SummarizingContext:
         self._cache = CacheLedger(session, models)
         self._warns_of_room = warns_of_room  # once, that a budget leaves too little of it
         self._closing = closing  # after the worker has stopped
+        self._is_cut_short = False  # closing, by a cancellation
         self._recalled_for: tuple[int, int] | None = None  # log for whose newest message the past was searched
         self.last_view: View | None = None
         """The view handed out last; None before the first."""
@@ -345,17 +346,23 @@ class SummarizingContext:
     async def close(self) -> None:
         """End every task, finish the queued writes, give up the session. Takes at most two seconds."""
         if self._session.closed:
+            if self._is_cut_short:
+                await self._session.store.close()
             return
         self._session.closed = True
-        with anyio.CancelScope(shield=True):
-            async with self._closing as ends:  # each of them, whatever the others do
-                if (learner := self._session.learner) is not None:
-                    ends.push_async_callback(learner.close)
-                ends.push_async_callback(self.memory.close)
-                await self._session.worker.stop()
-                if learner is not None:  # learn what the session teaches, within a second
-                    with anyio.move_on_after(2):
-                        await learner.leave(1.0)
+        try:
+            with anyio.CancelScope(shield=True):
+                async with self._closing as ends:  # each of them, whatever the others do
+                    if (learner := self._session.learner) is not None:
+                        ends.push_async_callback(learner.close)
+                    ends.push_async_callback(self.memory.close)
+                    await self._session.worker.stop()
+                    if learner is not None:  # learn what the session teaches, within a second
+                        with anyio.move_on_after(2):
+                            await learner.leave(1.0)
+        except BaseException:
+            self._is_cut_short = True
+            raise
 
     def budget(self) -> BudgetReport:
         """Return how much of the last request's budget the view takes as it stands; `max_tokens` before the first.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from datetime import date
 from functools import cache, lru_cache
 from importlib.resources import files
@@ -236,11 +236,15 @@ def read_provider(provider: Any) -> ProviderWindow:
 
 
 def _answer(provider: Any, method: str) -> Any:
-    """Return what a provider says of itself; None where it fails."""
+    """Return what a provider says of itself; None where it fails, or would have to be awaited."""
     try:
-        return getattr(provider, method)()
+        answer = getattr(provider, method)()
     except Exception:
         return None
+    if isinstance(answer, Coroutine):
+        answer.close()  # else Python warns that it was never awaited
+        return None
+    return answer
 
 
 def field_of(holder: Any, name: str) -> Any:

@@ -559,9 +559,7 @@ def _read(message: Message) -> tuple[Reading, list[_Fields]]:
             call = _call(block)
             if (same := shown.get(call.id)) is None:
                 parts.append(call)
-                continue
-            arguments, others = (parsed(one.texts[0]) or one.texts[0] for one in (call, same))
-            if call.name not in ("", same.name) or arguments != others:
+            elif call.name not in ("", same.name) or _arguments(call) != _arguments(same):
                 parts.append(Part("extra", tuple(filter(None, (call.name, *call.texts)))))  # another with the same id
 
     # The other fields: those that are read, and of all that has fields the frame, and fields that no shape knows.
@@ -682,6 +680,12 @@ def _call(block: Block, at: int = -1, shape: str = "") -> Part:
     arguments = said if isinstance(said, str) else canonical_json(said)
     name = str(block.inner.get(block.named_in) or "")
     return Part("call", (arguments,), name, block.id, at, (), False, shape, tuple(block.seals.values()), half="call")
+
+
+def _arguments(call: Part) -> Any:
+    with suppress(ValueError, RecursionError):
+        return json.loads(call.texts[0])
+    return call.texts[0]
 
 
 def _result(content: object, id: str, holder: Mapping[str, Any], at: int, inner: list[_Fields]) -> Part:

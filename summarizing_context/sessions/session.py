@@ -484,10 +484,10 @@ class Session:
         """Bring the log in step with a host that hands over its whole history each time.
 
         Raises `MessageError` and `SettingsError`; then nothing is changed."""
-        # a list is not copied: of thousands of messages that were followed before, only the new ones are read
+        # as they are now, both: a host may go on with its lists while this waits for its turn
         history = _listed(messages, MessageError(f"messages are a list of messages, not {type(messages).__name__}"))
         wrong = SettingsError(f"keys is {briefly(keys)}; it is a list of strings, one for each message")
-        followed = None if keys is None else list(_listed(keys, wrong))
+        followed = None if keys is None else _listed(keys, wrong)
         if followed is not None and len(followed) != len(history):
             raise SettingsError(f"keys has {len(followed)} of them for {len(history)} messages; give one for each")
         for at, key in enumerate(followed or ()):
@@ -504,20 +504,19 @@ class Session:
                 name, kept = log.name, 0
 
                 # how many messages from the first on the host has left as they are: by keys, else by content
-                known, rest = self._followed, history
+                known = self._followed
                 if followed is not None and known[1] == name:
                     both = zip(followed, known[0], strict=False)
                     kept = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], both))
                 else:
-                    rest = list(history)
-                    async for message, entry in in_turns(zip(rest, log.in_order(), strict=False), 1_000):
+                    async for message, entry in in_turns(zip(history, log.in_order(), strict=False), 1_000):
                         if not _is_same(message, entry, kept):
                             break
                         kept += 1
 
                 # what is new
                 new = []
-                async for message in in_turns(rest[kept:]):
+                async for message in in_turns(history[kept:]):
                     try:
                         new.append(await self.intake.one(message))
                     except MessageError as error:
@@ -677,7 +676,7 @@ class Session:
             while True:
                 async with self.changing:
                     begin()
-                    change = await self._decided(decide, self.views.takes_long(key, budget, reason))
+                    change = await self._decided(decide, self.views.takes_long(key, budget, reason, focus))
                     if change is None:
                         return None
                     waits = self.loop.time() < until and stand_ins(change.state.nodes) > 0
@@ -799,8 +798,6 @@ class Session:
 
 
 def _listed(values: object, wrong: Exception) -> list[Any]:
-    if isinstance(values, list):
-        return values
     if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
         raise wrong
     return list(values)

@@ -481,19 +481,21 @@ class Viewer:
             "stand_ins": made.stand_ins,
         }
 
-    def takes_long(self, key: str, budget: int, reason: Reason | None) -> bool:
+    def takes_long(self, key: str, budget: int, reason: Reason | None, focus: str | None = None) -> bool:
         """Whether to decide about the next view in a thread, which starts late: much of it is new; or it may activate
-        behind much that is not covered, with many rules, or without a model, and then the past is read again."""
+        behind much that is not covered, with many rules, or without a model or with a note about a topic, and then the
+        past is read again."""
         log, left, much = self._log, self._left(budget), 20_000
         if (provider_view := self._view_for(key, left)) is None:
             return log.tokens[-1] > much
         state, tail = provider_view.state, provider_view.tail
         unread = log.tokens[-1] - log.tokens[tail.next]
-        high = tail.room.high
+        room = self._room_of(state, left)
         used = state.head_tokens + tail.tokens + unread
-        task_ended, is_end = moment(self._sources, state, tail.room, used)
-        if reason is not None or used > high or is_end or task_ended is not None:
-            again = state.leaves_stop if self._summaries.by_model or self._sources.truncates else 0
+        task_ended, is_end = moment(self._sources, state, room, used)
+        if reason is not None or used > room.high or is_end or task_ended is not None:
+            is_kept = self._summaries.by_model or self._sources.truncates
+            again = state.leaves_stop if is_kept and focus is None and state.focus is None else 0
             unread += max(log.tokens[-1] - log.tokens[again], 20 * log.rules.size)  # tokens read as quickly as a rule
         return unread > much
 

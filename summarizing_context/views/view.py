@@ -536,8 +536,11 @@ def encode_state(state: ActivationState) -> bytes:
     return encode_message(msgspec.to_builtins(state))
 
 
+UNREADABLE = (StoreCorruptError, msgspec.ValidationError, ValueError)  # the last for half a character in a name
+
+
 def decode_state(data: bytes) -> ActivationState:
-    """The state that `encode_state` wrote. Raises `StoreCorruptError` or `msgspec.ValidationError` for another."""
+    """The state that `encode_state` wrote. Raises one of `UNREADABLE` for another."""
     return msgspec.convert(decode_message(data), ActivationState)
 
 
@@ -545,7 +548,7 @@ def usable_state(log: MessageLog, data: bytes) -> ActivationState | None:
     """Return a stored state; None if it cannot be read, or if the log is cut otherwise than when the state was made."""
     try:
         state = decode_state(data)
-    except (msgspec.ValidationError, StoreCorruptError) as error:
+    except UNREADABLE as error:
         logger.warning("an activation state is not readable; it is made again", extra={"cause": type(error).__name__})
         return None
     ends = [0, *(segment.stop for segment in log.segments[: state.leaves])]
@@ -559,7 +562,7 @@ def closings_of(states: Iterable[bytes]) -> set[int]:
     """Return where views have ended segments that were open, by their stored states."""
     found: set[int] = set()
     for data in states:
-        with suppress(msgspec.ValidationError, StoreCorruptError):  # it is told where the state itself is taken up
+        with suppress(*UNREADABLE):  # it is told where the state itself is taken up
             found.update(decode_state(data).closings)
     return found
 

@@ -118,16 +118,21 @@ async def guarded(work: Awaitable[Found]) -> Found | None:
 
 
 async def answered_once(
-    work: SessionWork, key: SummaryKey, ask: Callable[[], Awaitable[SummaryReply]], owner: object
+    work: SessionWork,
+    key: SummaryKey,
+    ask: Callable[[], Awaitable[SummaryReply]],
+    owner: object,
+    serves: Callable[[SummaryReply], bool] = lambda cut: False,
 ) -> SummaryReply:
-    """Return the reply that the store has under a key, else what `ask` returns, kept there unless it was cut off."""
+    """Return the reply that the store has under a key, else what `ask` returns, kept there unless it was cut off; then
+    it is kept if it `serves`."""
     store, session_id, is_shared = work.store, work.settings.session_id, work.recipe.shared
     async with paid_once(store, work.recipe, key, owner):
         found = await guarded(store.find_summaries(session_id, [key])) if is_shared else None
         if found and key in found:
             return SummaryReply(found[key].text)
         reply = await ask()
-        if is_shared and not reply.truncated:
+        if is_shared and (not reply.truncated or serves(reply)):
             made = StoredSummary(reply.text, 0, reply.input_tokens or 0, reply.output_tokens or 0)
             kept = await guarded(store.save_summary(session_id, key, made))
             reply = replace(reply, text=kept.text if kept else reply.text)

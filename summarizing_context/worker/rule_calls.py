@@ -119,6 +119,7 @@ class RuleCalls:
 
     def __init__(self, work: SessionWork) -> None:
         self._work, self.retries = work, RetrySchedule(work.settings.breaker_cooldown)
+        self._begun = -1, 0  # version of the log, and where the messages end that are asked about at present
 
     @property
     def is_due(self) -> bool:
@@ -131,11 +132,14 @@ class RuleCalls:
 
         It ends with a segment, whatever came after it. That is the one in which enough has been typed, or the last of
         as many segments as stand before the first of them, from 1 to `_SEGMENTS`. What waits is still shown word for
-        word then. The first request of a log of which no segment holds words does not wait for one.
+        word then. The first request of a log of which no segment holds words does not wait for one. What a request had
+        no room for is asked about at once.
         """
         log, waiting = self._work.log, self._work.log.rules.open
         if not waiting:
             return None
+        if self._begun[0] == log.version and waiting[0] < self._begun[1]:
+            return self._begun[1]
         if waiting[0] >= log.covered_by_segments:
             return None if log.rules.is_judged else len(log)
 
@@ -165,6 +169,7 @@ class RuleCalls:
             return
         try:
             # what is asked
+            self._begun = log.version, stop
             waiting: dict[bytes, tuple[int, Entry]] = {}  # the same message is asked about once
             for index in log.rules.open[: bisect_left(log.rules.open, stop)]:
                 waiting.setdefault((entry := log.entries[index]).data, (index, entry))
@@ -189,7 +194,11 @@ class RuleCalls:
                     range_hash=key.range_hash,
                     recipe_hash=key.recipe_hash,
                 )
-                reply = await answered_once(self._work, key, partial(self._work.caller.summarize, job), self)
+
+                def settles(cut: SummaryReply) -> bool:
+                    return PASSED in _read_reply(cut, spoken, earlier).values()
+
+                reply = await answered_once(self._work, key, partial(self._work.caller.summarize, job), self, settles)
                 verdicts |= await background.run(partial(_read_reply, reply, spoken, earlier))
 
             await log.foreground.thawed()

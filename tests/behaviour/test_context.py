@@ -21,6 +21,7 @@ from summarizing_context import (
     StoreReadOnlyError,
     WrongEventLoopError,
 )  # fmt: skip
+from summarizing_context.stores.sqlite.store import SqliteStore
 from tests.behaviour.contexts import TINY, Clock, Heard, Provider, begun, cost, fill, reason, tiny, views
 from tests.laws.builders import assistant, session, system, user
 from tests.laws.summarizers import Counting, Sleeping
@@ -87,6 +88,26 @@ async def test_leaving_takes_at_most_two_seconds_when_a_summarizer_swallows_canc
     assert set(threading.enumerate()) - threads == set()
     go.set()
     await asyncio.sleep(0.01)
+
+
+async def test_a_close_that_was_cancelled_is_waited_for_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    give_up, begun_closing = SqliteStore._give_up, asyncio.Event()
+
+    async def slowly(*given: Any) -> None:
+        begun_closing.set()
+        await asyncio.sleep(0.05)
+        await give_up(*given)
+
+    async with opened(store=tmp_path / "s.db", session_id="one") as context:
+        monkeypatch.setattr(SqliteStore, "_give_up", slowly)
+        closing = asyncio.ensure_future(context.close())
+        await begun_closing.wait()
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        await context.close()
+        async with opened(store=tmp_path / "s.db", session_id="one"):
+            pass  # it is free
 
 
 async def test_another_event_loop_is_told_so():

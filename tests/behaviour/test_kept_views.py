@@ -82,7 +82,10 @@ async def test_the_view_stays_up_to_the_difference(edit: str, how: str):
         assert view[-1] == edited[-1]
 
 
-@pytest.mark.parametrize("damaged", ["5", "[]", "{}", '{"nodes": null}', '{"nodes": [5]}', '{"nodes": [[1, 2]]}', "{"])
+DAMAGED = ["5", "[]", "{}", '{"nodes": null}', '{"nodes": [5]}', '{"nodes": [[1, 2]]}', "{", '{"\\ud800": 1}']
+
+
+@pytest.mark.parametrize("damaged", DAMAGED)
 async def test_a_damaged_state_is_made_again(tmp_path: Path, damaged: str):
     async with begun(store=tmp_path / "s.db") as context:
         history = await grown(context)
@@ -176,3 +179,14 @@ async def test_two_at_once_and_a_cancelled_one_add_nothing_twice():
             await asyncio.gather(task, return_exceptions=True)
             await context.follow(talk(3 + turns))
             assert await context.get_messages() == talk(3 + turns)
+
+
+async def test_lists_that_grow_while_a_call_waits_for_its_turn_are_followed_as_they_were():
+    async with open_context(tiny()) as context:
+        history, keys = talk(2), [str(at) for at in range(len(talk(2)))]
+        waiting = asyncio.gather(*(context.follow(history, keys=keys) for _ in range(2)))
+        await asyncio.sleep(0)
+        history.append(user("new"))
+        keys.append("new")
+        await waiting
+        assert await context.follow(history, keys=keys) == FollowReport(1, len(talk(2)), None)

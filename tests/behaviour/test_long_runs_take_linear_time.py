@@ -24,6 +24,7 @@ from summarizing_context.extraction.rules import cue_rules, rule_strength
 from summarizing_context.testing import ScriptedSummarizer
 from tests.behaviour.contexts import begun, said, tiny
 from tests.laws.builders import assistant, call, result, user
+from tests.laws.summarizers import Counting
 
 RUNS = (
     " ", "\n", " \t\n", "\\", '"', "'", "`", "[", "{", "(", '"""', "<", "</", "<a>", "7", "1,", "deadbeef01", "a",
@@ -220,3 +221,20 @@ async def test_restoring_a_long_log_holds_nobody_up(tmp_path: Path):
         await context.clear()
         assert await largest_share(context.restore(there)) < MOST
         assert await context.get_messages() == LOG
+
+
+@pytest.mark.parametrize("focus", [None, "src/mod7.py"])
+async def test_an_activation_that_reads_the_past_again_holds_nobody_up(focus: str | None):
+    """Without a model for a budget that was lowered; with one for a note about a topic."""
+    given = {"summarizer": Counting()} if focus else {}
+    async with begun(of=tiny, max_tokens=60_000, high_water=0.9, natural_ends=False, **given) as context:
+        await context.set_messages(LOG)
+        await context.get_messages_for_request()
+        if focus is None:
+            call = context.get_messages_for_request(42_000)
+        else:
+            await context.compact()
+            await context.wait_idle()
+            call = context.compact(focus=focus)
+        assert await largest_share(call) < MOST
+        assert context.activations()

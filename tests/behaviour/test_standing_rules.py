@@ -112,6 +112,19 @@ async def test_of_the_messages_behind_the_first_a_cut_reply_that_says_none_settl
     assert ["Build the shop." in first, "Build the shop." in second] == [True, False]
 
 
+async def test_a_cut_reply_that_cannot_be_read_is_not_asked_for_by_another_session(tmp_path: Path):
+    def answer(job: SummaryJob) -> str | SummaryReply:
+        return SummaryReply("Let me think", truncated=True) if job.kind == "rules" else default_summary(job)
+
+    asked = []
+    for id in ("a", "b"):
+        model = ScriptedSummarizer(answer, recipe="thinks/1")
+        async with begun(summarizer=model, store=tmp_path / "s.db", session_id=id) as context:
+            await fill(context, *LOG)
+        asked.append(sum(job.kind == "rules" for job in model.jobs))
+    assert asked[0] > 0 == asked[1]
+
+
 PAIRS = {  # in each language a rule, and a later one that contradicts it
     "English": ("Always use port 8080.", "From now on always use port 9090."),
     "German": ("Ab sofort immer Port 8080 benutzen.", "Ab jetzt immer Port 9090 benutzen."),

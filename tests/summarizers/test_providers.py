@@ -4,6 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from anyio.lowlevel import checkpoint
 
 from summarizing_context import Settings, SettingsError, open_context
 from summarizing_context.settings import PROVIDERS
@@ -67,7 +68,10 @@ async def test_an_answer_has_the_room_that_the_model_or_its_configuration_says(t
         assert context.budget().max_tokens == 50_000 - reserved - 1_000
 
 
-@pytest.mark.parametrize("told", [{"name": Raising(a=1)}, {"get_info": lambda: {"defaults": Raising()}}])
+ODD = [{"name": Raising(a=1)}, {"get_info": lambda: {"defaults": Raising()}}, {"get_model_info": checkpoint}]
+
+
+@pytest.mark.parametrize("told", ODD, ids=["name", "defaults", "awaited"])
 async def test_a_provider_that_cannot_be_read_gets_its_view(told: dict[str, Any]) -> None:
     async with open_context() as context:
         await context.add_message({"role": "user", "content": "hello"})
