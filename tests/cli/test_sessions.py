@@ -63,7 +63,7 @@ def test_status_tells_how_full_the_view_is(run: Runner, store):
     ran = run("status", "long", "--store", store)
     assert ran.status == 0
     assert all(word in ran.out for word in ("of 6,000 tokens", "segments", "made by", "extractive"))
-    assert max(map(len, ran.out.splitlines())) <= 100
+    assert max(len(line) for line in ran.out.splitlines() if str(store) not in line) <= 100
     document = run("status", "long", "--store", store, "--json", "-").document
     assert document["statistics"]["messages"] == len(DEMO)
     assert 0 < document["budget"]["used_tokens"] <= document["budget"]["max_tokens"] == 6_000
