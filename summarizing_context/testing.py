@@ -123,7 +123,7 @@ class Conversation:
 
     def results(self, call: Message, text: str | None = None) -> list[Message]:
         """Return the messages that answer all calls of a message."""
-        calls = [one for one in call.get("tool_calls") or call["content"] if one["type"] != "text"]
+        calls = call.get("tool_calls") or [one for one in call["content"] if one["type"] == "tool_use"]
         said = [(one["id"], self.text() if text is None else text) for one in calls]
         if self._shape == "anthropic":
             blocks = [{"type": "tool_result", "tool_use_id": id, "content": content} for id, content in said]

@@ -303,7 +303,8 @@ class RecordedModel:
         if reply.fault:
             if self._is_needed:
                 about = f"{self.where} gave no {request.kind} summary ({reply.fault}); the same command asks again"
-                self._cassette.failure = errors.CassetteError(f"{self._cassette.path}: {about}")
+                failure = errors.CassetteError(f"{self._cassette.path}: {about}")
+                self._cassette.failure = self._cassette.failure or failure
             raise errors.SummarizerRefused(reply.fault)
         return SummaryReply(reply.text, reply.input_tokens, reply.output_tokens, reply.truncated, reply.cached_tokens)
 

@@ -36,3 +36,13 @@ async def test_a_script_may_fail_and_then_answer():
     made = [call["id"] for message in messages for call in message.get("tool_calls", ())]
     assert made == [message["tool_call_id"] for message in messages if message["role"] == "tool"]
     assert len(set(made)) == len(made) == 12
+
+
+def test_calls_are_answered_among_blocks_of_other_types():
+    talk = Conversation("anthropic")
+    called = talk.call("read_file")
+    (call,) = called["content"]
+    thought = {"type": "thinking", "thinking": "Where?", "signature": "s"}
+    called["content"] = [thought, {"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {}}, call]
+    (answer,) = talk.results(called, "It is there.")
+    assert [block["tool_use_id"] for block in answer["content"]] == [call["id"]]

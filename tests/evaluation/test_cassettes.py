@@ -12,8 +12,9 @@ import anyio.lowlevel
 import pytest
 
 from summarizing_context.errors import CassetteError, CassetteMissError, SummarizerError, SummarizerRefused
-from summarizing_context.evaluation.cassettes import REDACTED, Cassette, Mode, Reply, Request, scrubbed
-from summarizing_context.summarizers.base import SummaryReply
+from summarizing_context.evaluation.cassettes import REDACTED, Cassette, Mode, RecordedModel, Reply, Request, scrubbed
+from summarizing_context.summarizers.base import SummaryJob, SummaryReply
+from summarizing_context.testing import ScriptedSummarizer
 from tests.laws.builders import assistant, result, user
 from tests.privacy import open_to_others
 
@@ -70,6 +71,22 @@ async def test_a_failed_call_is_not_recorded_and_a_refusal_is(tmp_path: Path):
         assert (cassette.spent["openai/m"].calls, cassette.spent["openai/m"].input_tokens) == (2, ASKED.tokens)
         cassette.check()
     assert (await opened(tmp_path, "replay").reply(ASKED, Model("8080"))).fault == "no"
+
+
+async def test_the_first_reason_to_stop_is_told_whatever_is_refused_later(tmp_path: Path):
+    summarizer: Any = ScriptedSummarizer([SummarizerRefused("no")])  # what is used of a model
+    missed = SummaryJob("segment", "Sum up.", "New.", 50, 0, 0, 1, 9, "00")
+    with opened(tmp_path) as cassette:
+        with pytest.raises(SummarizerRefused, match="no"):
+            await RecordedModel(summarizer, cassette, is_needed=True).summarize(replace(missed, content="Old."))
+        with pytest.raises(CassetteError, match="asks again"):
+            cassette.check()
+    with opened(tmp_path, "replay") as cassette:
+        for content in ("New.", "Old."):
+            with pytest.raises(SummarizerRefused):
+                await RecordedModel(summarizer, cassette, is_needed=True).summarize(replace(missed, content=content))
+        with pytest.raises(CassetteMissError):
+            cassette.check()
 
 
 async def test_where_nothing_can_be_written_nothing_is_paid_for(tmp_path: Path):

@@ -14,7 +14,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from summarizing_context.cli import main
-from summarizing_context.contrib.inspector import bound_socket
+from summarizing_context.contrib.inspector import app, bound_socket
 from summarizing_context.errors import SettingsError
 from tests.inspector.sessions import COOKIES, HOSTILE, OPTIONS, RULE, app_of, fill, fill_store, started, writing
 from tests.laws.builders import user
@@ -78,6 +78,18 @@ async def test_a_session_is_told_with_its_log_segments_blocks_and_view(client):
     assert RULE in [rule["quote"] for rule in told["rules"]]
     assert told["plan"]["message"] == 1
     assert told["warning"] is None
+
+
+async def test_the_page_is_served_from_an_installation_of_links(store, tmp_path, monkeypatch):
+    shipped, files = app._FILES, tmp_path / "static"
+    files.mkdir()
+    for path in shipped.iterdir():
+        (files / path.name).symlink_to(path)
+    monkeypatch.setattr(app, "_FILES", files)
+    async with asking(app_of(store)) as client:
+        for place, name in (("/", "index.html"), ("/static/inspector.js", "inspector.js")):
+            assert (await client.get(place)).content == (shipped / name).read_bytes()
+        assert (await client.get("/static/..%2fapp.py")).status_code == 404
 
 
 async def test_an_activation_tells_what_left_the_view_and_what_stands_for_it(client):

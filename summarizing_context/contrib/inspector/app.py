@@ -91,7 +91,7 @@ def inspector_app(
     pages = _Pages(_store=store, _settings=settings or Settings(), _undo=undo, _pin=pin, _cache=cache)
     routes: list[BaseRoute] = [
         Route("/", lambda _: FileResponse(_FILES / "index.html")),
-        Mount("/static", StaticFiles(directory=_FILES)),
+        Mount("/static", StaticFiles(directory=_FILES, follow_symlink=True)),  # as installers of links leave it
         Route("/api/events", pages.events),
         Route("/api/undo", pages.change, methods=["POST"]),
         Route("/api/pin", pages.change, methods=["POST"]),
