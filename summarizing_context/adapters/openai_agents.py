@@ -10,12 +10,14 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from summarizing_context.adapters.open_sessions import Sessions, beside_messages
-from summarizing_context.adapters.response_items import NAME, ViewWriter, rows_of
+from summarizing_context.adapters.response_items import COMPACTED, NAME, ViewWriter, rows_of
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import MissingExtraError, SettingsError, briefly
+from summarizing_context.messages.reading import Message
 from summarizing_context.settings import Settings
 
 try:
+    from agents.handoffs import get_conversation_history_wrappers
     from agents.run_config import CallModelData, ModelInputData
 except ImportError as error:
     raise MissingExtraError("openai-agents", "the OpenAI Agents SDK is not installed, or too old") from error
@@ -35,6 +37,8 @@ class SummarizingFilter(AbstractAsyncContextManager["SummarizingFilter"]):
 
     def __init__(self, settings: Settings | None = None, **options: Any) -> None:
         self._sessions = Sessions(settings, **{**options, "sends_blocks_of": "openai"})
+        self._known: set[str] | None = None  # names of the messages that the next input may go on from
+        self._agent = ""  # the name of the one that asked last
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
@@ -65,8 +69,27 @@ class SummarizingFilter(AbstractAsyncContextManager["SummarizingFilter"]):
             if row.message["role"] == "tool" and (id := row.message["tool_call_id"]) not in called:
                 raise SettingsError(f"the input has the output of {briefly(id)} without its call: {_KEPT_BY_SERVER}")
 
+        names, agent = {row.message[NAME] for row in rows}, data.agent.name
+        is_nested = any(_is_nested(row.message) for row in rows)
         async with self._sessions.use() as context:
+            known = self._known
+            if known is None or not len(context):
+                messages = await context.get_messages()
+                known = set() if any(map(_is_nested, messages)) else {str(one.get(NAME)) for one in messages}
+            first_corrected = len(known) == 1 and self._agent in ("", agent)
+            # what the server has compacted stands for all of the conversation that it leaves out
+            compacted = any(row.items[0].get("type") in COMPACTED and row.message[NAME] not in known for row in rows)
+            if known and known.isdisjoint(names) and not (first_corrected or is_nested or compacted):
+                raise SettingsError(
+                    "the input has no message in common with the conversation of this filter. Each conversation needs "
+                    "a filter and a session_id of its own; an agent used as a tool takes over its caller's, unless "
+                    "as_tool is given a run_config. To start over, call clear() of the context"
+                )
+            self._agent = agent
             await context.follow([row.message for row in rows], keys=[row.message[NAME] for row in rows])
+            # a history that a handoff has nested stands for that of before, which a session may bring again
+            self._known = names | known if is_nested else names
+
             instructions = data.model_data.instructions
             beside = beside_messages(data.agent.tools, "params_json_schema", [instructions])
             view = await context.get_messages_for_request(tools=beside)
@@ -76,3 +99,9 @@ class SummarizingFilter(AbstractAsyncContextManager["SummarizingFilter"]):
 
 
 summarizing_filter = SummarizingFilter
+
+
+def _is_nested(message: Message) -> bool:
+    """Return whether the SDK has written a history into it, as `nest_handoff_history` asks for."""
+    content = message.get("content") if message["role"] == "assistant" else ""
+    return isinstance(content, str) and all(mark in content for mark in get_conversation_history_wrappers())

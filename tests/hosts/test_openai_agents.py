@@ -1,6 +1,7 @@
 """The OpenAI Agents SDK, through its own runner, session and scripted model: what the contract does not ask for."""
 
 import json
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 pytest.importorskip("agents")
 
 from agents import Agent, RunConfig, Runner, SQLiteSession
+from agents.exceptions import UserError
 from agents.run_config import CallModelData, ModelInputData
 from agents.testing import ModelStep, ScriptedModel, assistant_message, function_call
 
@@ -72,30 +74,34 @@ async def test_a_conversation_that_the_server_keeps_is_refused_with_the_reason(r
         assert await (await shorten.context()).get_messages() == []
 
 
-async def test_another_conversation_takes_the_place_of_the_log_and_what_is_no_whole_history_is_refused(tmp_path):
+async def test_another_conversation_is_refused_until_the_log_is_cleared_but_a_first_message_may_be_corrected(tmp_path):
     other = [{"role": "user", "content": "Something else."}]
-    async with summarizing_filter(small(store=tmp_path / "run.db")) as shorten:
+    settings = small(store=tmp_path / "run.db")
+    async with summarizing_filter(settings) as shorten:
         with pytest.raises(SettingsError, match="output of 'c1' without its call"):
             await filtered(shorten, pair("c1")[1:])
         await filtered(shorten, [{"role": "user", "content": "Fix it."}])
         corrected = [{"role": "user", "content": "Fix it well."}, *pair("c1")]
         assert await filtered(shorten, corrected[:1]) == corrected[:1]
         assert await filtered(shorten, corrected) == corrected
-        assert await filtered(shorten, other) == other
-        context = await shorten.context()
-        await context.restore("before the log was replaced")
-        assert [row["role"] for row in await context.get_messages()] == ["user", "assistant", "tool"]
+        with pytest.raises(SettingsError, match="no message in common"):
+            await filtered(shorten, other)
+    async with summarizing_filter(settings) as again:
+        with pytest.raises(SettingsError, match="no message in common"):
+            await filtered(again, other)
+        await (await again.context()).clear()
+        assert await filtered(again, other) == other
 
 
 @pytest.mark.parametrize("own", [None, RunConfig(tracing_disabled=True)])
-async def test_an_agent_used_as_a_tool_has_its_own_history(own):
+async def test_an_agent_used_as_a_tool_needs_a_run_config_of_its_own(own):
     inner = Agent(name="helper", model=scripted(assistant_message("Found.")))
     tool = inner.as_tool("help", "Helps.", run_config=own, failure_error_function=None)
     model = scripted(function_call("help", {"input": "Find it."}, call_id="c1"), assistant_message("Done."))
     async with summarizing_filter(small()) as shorten:
-        await Runner.run(Agent(name="coder", tools=[tool], model=model), "Fix it.", run_config=config(shorten))
-    assert all(words in json.dumps(model.calls[-1].input) for words in ("Fix it.", "Found."))
-    assert [call.input for call in inner.model.calls] == [[{"role": "user", "content": "Find it."}]]
+        with nullcontext() if own else pytest.raises(UserError, match="as_tool"):
+            await Runner.run(Agent(name="coder", tools=[tool], model=model), "Fix it.", run_config=config(shorten))
+    assert ("Found." in json.dumps(model.calls[-1].input)) == (own is not None)
 
 
 async def test_a_history_that_a_handoff_has_nested_is_the_same_conversation(tmp_path):
