@@ -22,6 +22,7 @@ from summarizing_context.cli.output import InputError, Result, Status, T, number
 from summarizing_context.commands import COMMANDS, PREFIX, Command, CommandResult
 from summarizing_context.errors import MessageError, SessionInUseError, StoreError
 from summarizing_context.messages.reading import message_text_parts
+from summarizing_context.messages.text import inert
 from summarizing_context.settings import Settings, is_address, shown_store
 from summarizing_context.stores.base import SessionInfo, SessionStore
 from summarizing_context.stores.private_files import open_private
@@ -132,8 +133,10 @@ def view(
         rows.append({**known_of, "tokens": costs.of(message, canonical(message)), "words": words})
     tokens, budget = sum(row["tokens"] for row in rows), settings.max_tokens
     document = {"session": settings.session_id, "tokens": tokens, "budget": budget, "messages": rows}
-    if full:  # what is not ASCII is written as escapes, for it could drive a terminal
-        return Result({**document, "messages": messages}, [json.dumps(messages, indent=2)])
+    if full:  # what could drive a terminal is written as escapes
+        text = json.dumps(messages, indent=2, ensure_ascii=False)
+        text = "".join(char if inert(char) == char else json.dumps(char)[1:-1] for char in text)
+        return Result({**document, "messages": messages}, [text])
     title = f"View of {settings.session_id}: {len(rows)} messages, {number(tokens)} of {number(budget)} tokens"
     columns = {"#message": "message", "part": "part", "role": "role", "#tokens": "tokens", "first words": "words"}
     return Result(document, [table(title, columns, rows, wide="first words")])

@@ -298,6 +298,8 @@ def _read_place(place: object, length: int) -> range:
             f"{named} names no messages; give a node as the header names it ('12-47'), a range '12..47', a pair "
             "(12, 48), or one message's number"
         )
+    if isinstance(place, str) and stop == length + 1 and stop - start > 1:
+        stop = length  # an end given as `stop`
     if not 0 <= start < stop <= length:
         held = f"the messages 0 to {length - 1}" if length else "no messages"
         raise NodeNotFoundError(f"{named} is not in the log: it has {held}")

@@ -16,7 +16,7 @@ PARTS = ("system", "pin", "header", "block", "tail")
 DEMO = demo_session(turns=10)
 STEPS = [says("assistant", f"Step {n}. " * 60) for n in range(60)]
 LOG = [says("user", "The walrus is called Ursula.\x1b[31m"), *STEPS, says("user", "Fix the billing tables")]
-SHORT = [says("user", "hello \x1b[31m there"), says("assistant", "billing again")]
+SHORT = [says("user", "hello \x1b[31m there"), says("assistant", "billing again, für 5 €")]
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def test_the_messages_are_shown_and_with_full_as_they_are_sent_and_drive_no_term
     assert (ran.status, "\x1b" in ran.out) == (0, False)
     assert all(words in ran.out for words in ("2 messages", "hello ·[31m there"))
     ran = run("view", "s2", "--store", store, "--full")
-    assert (json.loads(ran.out), "\x1b" in ran.out) == (SHORT, False)
+    assert (json.loads(ran.out), "\x1b" in ran.out, "für 5 €" in ran.out) == (SHORT, False, True)
     document = run("view", "long", "--store", store, "--full", "--json", "-").document
     assert json.loads(run("view", "long", "--store", store, "--full").out) == document["messages"]
 
