@@ -13,6 +13,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
+from summarizing_context import Settings, open_context
 from summarizing_context.cli import main
 from summarizing_context.contrib.inspector import app, bound_socket
 from summarizing_context.errors import SettingsError
@@ -291,3 +292,15 @@ def test_only_loopback_addresses_are_listened_on(tmp_path, capsys):
     assert main(["inspect", "--store", str(store), "--listen", "0.0.0.0:0", "--no-browser"]) == 2
     assert "other machines" in capsys.readouterr().err
     assert main(["inspect", "--store", str(tmp_path / "none.db"), "--no-browser"]) == 4
+
+
+async def test_an_undo_counts_as_the_session_does_and_refuses_what_does_not_fit(tmp_path):
+    path = tmp_path / "run.db"
+    settings = Settings(store=path, session_id="s1", max_tokens=3_000)
+    async with open_context(settings, count_tokens=lambda text: 3 * len(text.split())) as context:
+        for number in range(60):
+            await context.add_message(user(f"message {number} " + "lorem ipsum dolor " * 40))
+            await context.get_messages_for_request()
+    async with asking(app_of(path)) as client:
+        refused = await client.undo()
+    assert (refused.status_code, "does not fit" in refused.json()["error"]) == (409, True)

@@ -29,13 +29,15 @@ from summarizing_context.errors import (
     NodeNotFoundError,
     SessionInUseError,
     SettingsError,
+    StoreCorruptError,
     StoreError,
     SummarizingContextError,
     UndoError,
 )
 from summarizing_context.evaluation.laws import view_parts
 from summarizing_context.messages.reading import message_text_parts, read_message
-from summarizing_context.messages.tokens import MESSAGE_TOKENS, estimate_text, estimate_texts
+from summarizing_context.messages.tokens import MESSAGE_TOKENS, TokenCounter, estimate_text, estimate_texts
+from summarizing_context.views.view import decode_state
 
 try:
     from starlette.applications import Starlette
@@ -314,9 +316,15 @@ class _Pages:
     ) -> AsyncIterator[SummarizingContext]:
         session_id = info["session_id"]
         settings = replace(self._settings, store=str(self._store), session_id=session_id, project=info["project"])
-        if changes:  # within the budget of its last request, and no model is called
+        count = None
+        if changes:  # within the budget of its last request, as it counts its tokens, and no model is called
             settings = replace(settings, summarizer="extractive", max_tokens=info["budget"] or settings.max_tokens)
-        async with open_context(settings, read_only=read_only) as context:
+            async with opened_store(self._store, read_only=True) as store:
+                stored = await store.load(session_id)
+            for _, state in [] if stored is None else stored.activations:
+                with suppress(StoreCorruptError):
+                    count = TokenCounter(decode_state(state).counter, estimate_text)
+        async with open_context(settings, count_tokens=count, read_only=read_only) as context:
             yield context
 
 
