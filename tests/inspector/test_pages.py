@@ -8,16 +8,17 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import anyio
 import httpx
 import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from summarizing_context.cli import main
-from summarizing_context.contrib.inspector import bound_socket
+from summarizing_context.contrib.inspector import bound_socket, inspector_app
 from summarizing_context.errors import SettingsError
 from tests.inspector.sessions import COOKIES, HOSTILE, OPTIONS, RULE, app_of, fill, fill_store, started, writing
-from tests.laws.builders import user
+from tests.laws.builders import session, user
 
 HERE = "http://127.0.0.1:8378"
 
@@ -78,6 +79,21 @@ async def test_a_session_is_told_with_its_log_segments_blocks_and_view(client):
     assert RULE in [rule["quote"] for rule in told["rules"]]
     assert told["plan"]["message"] == 1
     assert told["warning"] is None
+
+
+async def test_a_log_that_was_imported_is_told_within_its_budget_as_by_the_command(tmp_path, capsys):
+    path, log = tmp_path / "run.db", tmp_path / "long.jsonl"
+    log.write_text("".join(f"{json.dumps(row)}\n" for row in session(5, 3_000)))
+    assert await anyio.to_thread.run_sync(main, ["import", str(log), "--store", str(path)]) == 0
+    capsys.readouterr()
+    assert await anyio.to_thread.run_sync(main, ["status", "long", "--store", str(path), "--json", "-"]) == 0
+    budget = json.loads(capsys.readouterr().out)["budget"]
+    async with asking(inspector_app(path)) as client:
+        told = await client.told("session", id="long")
+    assert told["history_tokens"] > told["budget"] == budget["max_tokens"]
+    assert told["view_tokens"] == budget["used_tokens"]
+    assert 0 < told["covered"] < told["messages"]
+    assert told["activations"] == []
 
 
 async def test_an_activation_tells_what_left_the_view_and_what_stands_for_it(client):
