@@ -8,9 +8,10 @@ from typing import Any
 import httpx2
 import pytest
 
+from evals.clients.rules import unmarked
 from tests.laws.builders import call, result, system, user
 from tests.proxy import test_wire
-from tests.proxy.clients import FUNCTION, RESULT, TOOL, between, plain, proxied, status
+from tests.proxy.clients import FUNCTION, RESULT, TOOL, between, proxied, status
 from tests.proxy.fake import Fake, nothing, served
 from tests.proxy.test_attacks import said
 
@@ -227,7 +228,7 @@ async def test_no_request_goes_out_with_more_marks_or_in_another_order_than_the_
             assert answer.status_code == 200, (seed, answer.text)
             assert json.dumps(sent).count('"cache_control"') == len(marks) <= 4, seed
             assert marks == sorted(marks), (seed, marks)  # "1h" stands before "5m"
-            assert all(plain(sent[part]) == plain(body[part]) for part in ("tools", "system"))
+            assert all(unmarked(sent[part]) == unmarked(body[part]) for part in ("tools", "system"))
         told = await status(address)
     assert told["failures"] == 0
     assert sum(record["changed"] for record in told["records"]) > 10
