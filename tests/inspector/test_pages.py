@@ -14,6 +14,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
+from summarizing_context import Settings
 from summarizing_context.cli import main
 from summarizing_context.contrib.inspector import bound_socket, inspector_app
 from summarizing_context.errors import SettingsError
@@ -83,12 +84,13 @@ async def test_a_session_is_told_with_its_log_segments_blocks_and_view(client):
 
 async def test_a_log_that_was_imported_is_told_within_its_budget_as_by_the_command(tmp_path, capsys):
     path, log = tmp_path / "run.db", tmp_path / "long.jsonl"
-    log.write_text("".join(f"{json.dumps(row)}\n" for row in session(5, 3_000)))
+    log.write_text("".join(f"{json.dumps(row)}\n" for row in session(5, 300)))
     assert await anyio.to_thread.run_sync(main, ["import", str(log), "--store", str(path)]) == 0
     capsys.readouterr()
-    assert await anyio.to_thread.run_sync(main, ["status", "long", "--store", str(path), "--json", "-"]) == 0
+    command = ["status", "long", "--store", str(path), "--budget", "8k", "--json", "-"]
+    assert await anyio.to_thread.run_sync(main, command) == 0
     budget = json.loads(capsys.readouterr().out)["budget"]
-    async with asking(inspector_app(path)) as client:
+    async with asking(inspector_app(path, settings=Settings(max_tokens=8_000))) as client:
         told = await client.told("session", id="long")
     assert told["history_tokens"] > told["budget"] == budget["max_tokens"]
     assert told["view_tokens"] == budget["used_tokens"]
