@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import anyio
 import httpx
 import pytest
 from starlette.applications import Starlette
@@ -15,10 +16,10 @@ from starlette.routing import Mount
 
 from summarizing_context import Settings, open_context
 from summarizing_context.cli import main
-from summarizing_context.contrib.inspector import app, bound_socket
+from summarizing_context.contrib.inspector import app, bound_socket, inspector_app
 from summarizing_context.errors import SettingsError
 from tests.inspector.sessions import COOKIES, HOSTILE, OPTIONS, RULE, app_of, fill, fill_store, started, writing
-from tests.laws.builders import user
+from tests.laws.builders import session, user
 
 HERE = "http://127.0.0.1:8378"
 
@@ -91,6 +92,22 @@ async def test_the_page_is_served_from_an_installation_of_links(store, tmp_path,
         for place, name in (("/", "index.html"), ("/static/inspector.js", "inspector.js")):
             assert (await client.get(place)).content == (shipped / name).read_bytes()
         assert (await client.get("/static/..%2fapp.py")).status_code == 404
+
+
+async def test_a_log_that_was_imported_is_told_within_its_budget_as_by_the_command(tmp_path, capsys):
+    path, log = tmp_path / "run.db", tmp_path / "long.jsonl"
+    log.write_text("".join(f"{json.dumps(row)}\n" for row in session(5, 300)))
+    assert await anyio.to_thread.run_sync(main, ["import", str(log), "--store", str(path)]) == 0
+    capsys.readouterr()
+    command = ["status", "long", "--store", str(path), "--budget", "8k", "--json", "-"]
+    assert await anyio.to_thread.run_sync(main, command) == 0
+    budget = json.loads(capsys.readouterr().out)["budget"]
+    async with asking(inspector_app(path, settings=Settings(max_tokens=8_000))) as client:
+        told = await client.told("session", id="long")
+    assert told["history_tokens"] > told["budget"] == budget["max_tokens"]
+    assert told["view_tokens"] == budget["used_tokens"]
+    assert 0 < told["covered"] < told["messages"]
+    assert told["activations"] == []
 
 
 async def test_an_activation_tells_what_left_the_view_and_what_stands_for_it(client):
@@ -299,8 +316,10 @@ async def test_an_undo_counts_as_the_session_does_and_refuses_what_does_not_fit(
     settings = Settings(store=path, session_id="s1", max_tokens=3_000)
     async with open_context(settings, count_tokens=lambda text: 3 * len(text.split())) as context:
         for number in range(60):
-            await context.add_message(user(f"message {number} " + "lorem ipsum dolor " * 40))
-            await context.get_messages_for_request()
-    async with asking(app_of(path)) as client:
+            said = f"message {number} " + "lorem ipsum dolor " * 40
+            await context.add_message({"role": ("user", "assistant")[number % 2], "content": said})
+            if number % 2:
+                await context.get_messages_for_request()
+    async with asking(inspector_app(path)) as client:
         refused = await client.undo()
     assert (refused.status_code, "does not fit" in refused.json()["error"]) == (409, True)

@@ -146,6 +146,7 @@ SESSION = "01234567-89ab-cdef-0123-456789abcdef"
         ({"session-id": "s"}, None, "codex:s:agent-"),
         ({"x-session-id": "o", "x-session-affinity": "p"}, None, "opencode:o:agent-"),
         ({"x-session-affinity": "p"}, None, "opencode:p:agent-"),
+        ({"x-session-id": "o", "session-id": "o"}, None, "opencode:o:agent-"),
         ({}, {"user_id": "someone"}, "chat:"),
         ({}, None, "chat:"),
     ],

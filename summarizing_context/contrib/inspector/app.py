@@ -193,12 +193,12 @@ class _Pages:
         async with self._opened(info, changes=what == "undo") as context:
             if what == "undo":  # what it would come to
                 return (await context.undo_outlook())._asdict()
-            budget = context.budget().max_tokens
-            view = await context.get_messages_for_request(token_budget=_NO_LIMIT)
+            budget, records = info["budget"] or context.budget().max_tokens, context.activations()
+            view = await context.get_messages_for_request(token_budget=_NO_LIMIT if records else budget)
             log = await context.get_messages()
 
             if what == "session":  # its log, its segments, the blocks of the header, and what is sent next
-                nodes, records = context.explain(), context.activations()
+                nodes = context.explain()
                 last, figures, plan = context.last_view, context.statistics(), await context.plan()
                 texts = [message_text_parts(message) for message in log]
                 places = {(log[at]["role"], *texts[at]): at for at in reversed(range(len(log)))}
@@ -215,7 +215,7 @@ class _Pages:
                     "session": session_id,
                     "messages": len(log),
                     "history_tokens": figures.history_tokens,
-                    "budget": info["budget"] or (records[-1].budget if records else 0) or budget,
+                    "budget": info["budget"] or (records[-1].budget if records else budget),
                     "view_tokens": 0 if last is None else last.tokens,
                     "summaries_ready": figures.summaries_ready,
                     "covered": 0 if warning else covered,

@@ -420,10 +420,10 @@ class Feed:
 _HEADERS = (  # of a session's id, and whose it is; the first that is sent holds
     ("x-claude-code-session-id", "claude-code"),
     ("thread-id", "codex"),
+    ("x-session-id", "opencode"),  # which with OpenAI sends `session-id`, too
+    ("x-session-affinity", "opencode"),
     ("session-id", "codex"),
     ("session_id", "codex"),
-    ("x-session-id", "opencode"),
-    ("x-session-affinity", "opencode"),
     ("x-pi-session-id", "pi"),
 )
 

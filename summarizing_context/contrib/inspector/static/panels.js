@@ -40,7 +40,7 @@ export function drawActivations(state, open) {
   fill("activations", rows.length
     ? make("table", {}, make("caption", {}, "When the view changed, the newest first. Open one to see what left the view."),
       make("thead", {}, make("tr", {}, heads.map(([head, kind]) => make("th", { scope: "col", class: kind ?? null }, head)))), make("tbody", {}, rows))
-    : note("No activation yet: the whole log is in the view."));
+    : note(state.covered ? "No activation yet: the next view would be the first." : "No activation yet: the whole log is in the view."));
 }
 
 function sizes(one) {
