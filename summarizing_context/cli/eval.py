@@ -78,7 +78,7 @@ def _line(one: Spent, done: str = "") -> str:
     """Return what a model will be asked, or was."""
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(one.by_kind.items()))
     cost = f"{dollars(one.estimated_cost)} ({one.priced})" if one.priced else "no price is known"
-    known = f"; {one.recorded:,} more are recorded" if one.recorded else ""
+    known = f"; {one.recorded:,} more need no call" if one.recorded else ""
     tokens = f"{one.input_tokens:,} input and {one.output_tokens:,} output tokens"
     asked = f"{one.calls:,} {'calls' if done else 'requests'}" + (f" ({kinds})" if kinds else "")
     return plain(f"{done}{one.model} at {one.address}: {asked}, {tokens}, {cost}{known}.")
@@ -97,7 +97,8 @@ def priced(prices: Sequence[Spent], proposals: int = 0) -> Result:
         shown.append(f"{about}; --max-calls stops them.")
     each = [one.estimated_cost for one in prices]
     total = None if None in each else round(sum(filter(None, each)), 6)
-    shown.append(f"In all {dollars(total)}{' without the proposals' if proposals else ''}.")
+    if total is not None:
+        shown.append(f"In all {dollars(total)}{' without the proposals' if proposals else ''}.")
     shown.append(dim("Tokens by the built-in estimate, replies as long as their cap; hidden thinking is not counted."))
     return Result({**(rows[0] if len(rows) == 1 else {"models": rows}), "estimated_cost": total}, shown)
 

@@ -110,8 +110,8 @@ def tune(
         rows = [(plain(name, 40), eval.share(score)) for name, score in tuning.tried.items()]
         parts.append(table("On the sessions that choose" if tuning.chosen_on else "Tried", ("prompt", "#score"), rows))
     parts.append(eval.score_table(report, marked=tuning.winner))
-    costs = ((arm, dollars(tuning.dollars.get(arm))) for arm in (tuning.old, tuning.new))
-    parts += [dim(f"{arm}: summaries of 1M tokens of history cost {cost}") for arm, cost in costs]
+    costs = ((arm, cost) for arm in (tuning.old, tuning.new) if (cost := tuning.dollars.get(arm)) is not None)
+    parts += [dim(f"{arm}: summaries of 1M tokens of history cost {dollars(cost)}") for arm, cost in costs]
     parts.append(Text(plain(report.verdict), "bold"))
     parts += [f"Written: {path}. Use it with Settings(prompts={str(path.parent.parent)!r})." for path in written]
     took = f"{counted(len(tuning.tried), 'variant')} in {time.perf_counter() - started:.0f} s"
