@@ -182,7 +182,9 @@ def compare(
     is_worse = any(one["worse"] for one in changes)
     write_junit(junit, "eval compare", [(one["arm"], one["what"], one["words"], one["worse"]) for one in changes])
     verdict = f"The new run is {'surely' if is_worse else 'not surely'} worse."
-    remarks = []
+    were, are = ({(one.session, one.case, one.id) for one in run.asked} for run in (before, after))
+    only = (("old", were - are), ("new", are - were))
+    remarks = [f"only the {run} run has {counted(len(left), 'question')}" for run, left in only if left]
     for arm, now in after.settings.items():
         was = before.settings.get(arm, now)
         for name in sorted({*was, *now}):
