@@ -126,6 +126,7 @@ def run(
         eval run beam:chats/100K
     """
     from summarizing_context.evaluation.datasets import Dataset
+    from summarizing_context.evaluation.report import AT_MOST, EVIDENCE, HELD, RIGHT
     from summarizing_context.evaluation.run import Arm, Run
 
     started, gates, names = time.perf_counter(), dict[str, float](), listed(arms)
@@ -134,6 +135,9 @@ def run(
             gates[metric.strip()] = float(value.removesuffix("%")) / (100 if "%" in value else 1)
     except ValueError as error:
         raise InputError(f"--fail-under: {plain(fail_under, 60)!r}; write it like right=0.9,laws=0") from error
+    known = (HELD, EVIDENCE, RIGHT, *AT_MOST)
+    if wrong := [name for name in gates if name not in known]:  # before anything is paid for
+        raise InputError(f"--fail-under: there is no metric {plain(wrong[0], 60)!r}; there are {', '.join(known)}")
     dataset = Dataset.load(*sources, format=own.format)
     if dataset.recording is not None:
         if any((own.config, own.prompts, own.summarizer, own.model)):
