@@ -78,7 +78,7 @@ def _line(one: Spent, done: str = "") -> str:
     """Return what a model will be asked, or was."""
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(one.by_kind.items()))
     cost = f"{dollars(one.estimated_cost)} ({one.priced})" if one.priced else "no price is known"
-    known = f"; {one.recorded:,} more are recorded" if one.recorded else ""
+    known = f"; {one.recorded:,} more need no call" if one.recorded else ""
     tokens = f"{one.input_tokens:,} input and {one.output_tokens:,} output tokens"
     asked = f"{one.calls:,} {'calls' if done else 'requests'}" + (f" ({kinds})" if kinds else "")
     return plain(f"{done}{one.model} at {one.address}: {asked}, {tokens}, {cost}{known}.")
@@ -97,7 +97,8 @@ def priced(prices: Sequence[Spent], proposals: int = 0) -> Result:
         shown.append(f"{about}; --max-calls stops them.")
     each = [one.estimated_cost for one in prices]
     total = None if None in each else round(sum(filter(None, each)), 6)
-    shown.append(f"In all {dollars(total)}{' without the proposals' if proposals else ''}.")
+    if total is not None:
+        shown.append(f"In all {dollars(total)}{' without the proposals' if proposals else ''}.")
     shown.append(dim("Tokens by the built-in estimate, replies as long as their cap; hidden thinking is not counted."))
     return Result({**(rows[0] if len(rows) == 1 else {"models": rows}), "estimated_cost": total}, shown)
 
@@ -125,6 +126,7 @@ def run(
         eval run beam:chats/100K
     """
     from summarizing_context.evaluation.datasets import Dataset
+    from summarizing_context.evaluation.report import AT_MOST, EVIDENCE, HELD, RIGHT
     from summarizing_context.evaluation.run import Arm, Run
 
     started, gates, names = time.perf_counter(), dict[str, float](), listed(arms)
@@ -133,6 +135,9 @@ def run(
             gates[metric.strip()] = float(value.removesuffix("%")) / (100 if "%" in value else 1)
     except ValueError as error:
         raise InputError(f"--fail-under: {plain(fail_under, 60)!r}; write it like right=0.9,laws=0") from error
+    known = (HELD, EVIDENCE, RIGHT, *AT_MOST)
+    if wrong := [name for name in gates if name not in known]:  # before anything is paid for
+        raise InputError(f"--fail-under: there is no metric {plain(wrong[0], 60)!r}; there are {', '.join(known)}")
     dataset = Dataset.load(*sources, format=own.format)
     if dataset.recording is not None:
         if any((own.config, own.prompts, own.summarizer, own.model)):
@@ -181,7 +186,9 @@ def compare(
     is_worse = any(one["worse"] for one in changes)
     write_junit(junit, "eval compare", [(one["arm"], one["what"], one["words"], one["worse"]) for one in changes])
     verdict = f"The new run is {'surely' if is_worse else 'not surely'} worse."
-    remarks = []
+    were, are = ({(one.session, one.case, one.id) for one in run.asked} for run in (before, after))
+    only = (("old", were - are), ("new", are - were))
+    remarks = [f"only the {run} run has {counted(len(left), 'question')}" for run, left in only if left]
     for arm, now in after.settings.items():
         was = before.settings.get(arm, now)
         for name in sorted({*was, *now}):
@@ -278,7 +285,9 @@ def shown(
     page, broken, asked = report.write(out, checked), report.figure(report.first, "laws"), len(report.asked)
     parts: list[RenderableType] = [plain(report.verdict), score_table(report)]
     if report.categories:
-        rows = [(name, *(share(report.score(arm, "", name)) for arm in report.arms)) for name in report.categories]
+        few = len(report.arms) <= 4  # the intervals of more do not fit; the page has them
+        scores = ((name, [report.score(arm, "", name) for arm in report.arms]) for name in report.categories)
+        rows = [(name, *(share(one) if few or one is None else f"{one.mean:.1%}" for one in of)) for name, of in scores]
         parts.append(table("By category", ("category", *(f"#{arm}" for arm in report.arms)), rows))
     if checked:
         cells = [(one.name, output.mark(one.passed, "passed", "failed"), dim(one.words)) for one in checked]

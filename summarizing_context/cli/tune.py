@@ -110,8 +110,8 @@ def tune(
         rows = [(plain(name, 40), eval.share(score)) for name, score in tuning.tried.items()]
         parts.append(table("On the sessions that choose" if tuning.chosen_on else "Tried", ("prompt", "#score"), rows))
     parts.append(eval.score_table(report, marked=tuning.winner))
-    costs = ((arm, dollars(tuning.dollars.get(arm))) for arm in (tuning.old, tuning.new))
-    parts += [dim(f"{arm}: summaries of 1M tokens of history cost {cost}") for arm, cost in costs]
+    costs = ((arm, cost) for arm in (tuning.old, tuning.new) if (cost := tuning.dollars.get(arm)) is not None)
+    parts += [dim(f"{arm}: summaries of 1M tokens of history cost {dollars(cost)}") for arm, cost in costs]
     parts.append(Text(plain(report.verdict), "bold"))
     parts += [f"Written: {path}. Use it with Settings(prompts={str(path.parent.parent)!r})." for path in written]
     took = f"{counted(len(tuning.tried), 'variant')} in {time.perf_counter() - started:.0f} s"
@@ -197,7 +197,7 @@ def render(
     anyio.run(play, found.messages, (), Settings.load(start_at=0.0, max_tokens=16_000), model)
     jobs = sorted((job for job in model.jobs if job.kind == prompt.name), key=lambda job: (job.rank, job.start))
     if number > len(jobs):
-        few = f"there are {len(jobs)}; give --number up to that, or take another log"
+        few = f"this log makes {len(jobs)} such requests; give --number up to that, or take another log or purpose"
         raise InputError(f"number {number} of {prompt.name}: {few}")
     job, named = jobs[number - 1], f"{prompt.name}/v{prompt.version}"
     slots = {"system": prompt.render(max_tokens=job.max_tokens), "user": fenced(job)}

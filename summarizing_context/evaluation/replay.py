@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -42,7 +43,8 @@ def for_each(items: Sequence[Item], work: Callable[[Item], Result], jobs: int) -
     if (jobs := min(jobs, len(items))) <= 1:
         yield from map(work, items)
         return
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+    quiet = signal.signal, (signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends them at once, without a traceback of each
+    with ProcessPoolExecutor(jobs, get_context("spawn"), *quiet) as pool:
         yield from pool.map(work, items)
 
 

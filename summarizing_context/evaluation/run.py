@@ -207,7 +207,7 @@ class Run:
                 part["left_out"].append(f"{log.name}, {arm.name}: {few}; extracts stand for them")
             texts |= {(case.name, arm.name): played.views[case.cut] for case, _ in cases}
         refused = [case.name for case, _ in cases if "" in (texts.get((case.name, arm.name)) for arm in self.arms)]
-        part["left_out"] += [f"{name}: its system rows leave no room; take a larger budget" for name in refused]
+        part["left_out"] += [f"{name}: the budget is too small for a view; take a larger budget" for name in refused]
         cases = [(case, questions) for case, questions in cases if case.name not in refused]
 
         # Recorded arms, or those that need nothing and cost nothing.

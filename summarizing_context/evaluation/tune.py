@@ -156,7 +156,7 @@ def tune(
         found |= dict.fromkeys(trial.variants, trial.measure(trial.judging, start, *tries, judge=judge))
     tried = {name: report.score(name) for name, report in found.items()}
     if tried[start.name] is None:
-        nothing = "no view leaves out a value that is used later; give other logs, or another budget"
+        nothing = "the budget has room for no view, or for all values used later; take another budget or log"
         raise SettingsError(f"nothing to measure: {nothing}")
     others = [name for name in tried if name != start.name]
     new = trial.variants[max(others, key=lambda name: tried[name] or (0.0,), default=start.name)]

@@ -46,7 +46,7 @@ compress s1 2 --store {store}                                 |
 prompts show segmen                                           | there are
 prompts render segment                                        | TRANSCRIPT
 prompts render segment {log} --format codxe                   | codex
-prompts render answers {log}                                  | there are 0; give --number up to that
+prompts render answers {log}                                  | this log makes 0 such requests
 prompts list --prompts {none}                                 | is not a folder
 prompts list --prompts {mine}                                 | is not a folder that holds a prompt
 eval run                                                      | SOURCE
