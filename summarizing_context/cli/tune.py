@@ -197,7 +197,7 @@ def render(
     anyio.run(play, found.messages, (), Settings.load(start_at=0.0, max_tokens=16_000), model)
     jobs = sorted((job for job in model.jobs if job.kind == prompt.name), key=lambda job: (job.rank, job.start))
     if number > len(jobs):
-        few = f"there are {len(jobs)}; give --number up to that, or take another log"
+        few = f"in this log there are {len(jobs)}; give --number up to that, or take another log or purpose"
         raise InputError(f"number {number} of {prompt.name}: {few}")
     job, named = jobs[number - 1], f"{prompt.name}/v{prompt.version}"
     slots = {"system": prompt.render(max_tokens=job.max_tokens), "user": fenced(job)}

@@ -212,7 +212,7 @@ class Cassette:
                 self.failure = self.failure or errors.CassetteMissError(missing)
             elif self.failure is None and self._max_calls is not None and self.calls >= self._max_calls:
                 capped = f"stopped after {self.calls:,} calls: the cap max_calls is reached; replies are kept"
-                self.failure = errors.CassetteLimitError(f"{capped}, call it again to go on")
+                self.failure = errors.CassetteLimitError(f"{capped}, run it again to go on")
             if self.failure is not None:  # nothing more is paid for
                 raise self.failure
             spent.calls += 1
