@@ -285,7 +285,9 @@ def shown(
     page, broken, asked = report.write(out, checked), report.figure(report.first, "laws"), len(report.asked)
     parts: list[RenderableType] = [plain(report.verdict), score_table(report)]
     if report.categories:
-        rows = [(name, *(share(report.score(arm, "", name)) for arm in report.arms)) for name in report.categories]
+        few = len(report.arms) <= 4  # the intervals of more do not fit; the page has them
+        scores = ((name, [report.score(arm, "", name) for arm in report.arms]) for name in report.categories)
+        rows = [(name, *(share(one) if few or one is None else f"{one.mean:.1%}" for one in of)) for name, of in scores]
         parts.append(table("By category", ("category", *(f"#{arm}" for arm in report.arms)), rows))
     if checked:
         cells = [(one.name, output.mark(one.passed, "passed", "failed"), dim(one.words)) for one in checked]
