@@ -133,9 +133,9 @@ class OpenCode(Program):
 
 
 class Pi(Program):
-    """Pi, with a provider that speaks Chat Completions and a window of 40,000 tokens."""
+    """Pi, with a provider of Chat Completions and a window of 40,000 tokens. It needs Node 22, and 30 steps."""
 
-    name, package, version = "pi", "@earendil-works/pi-coding-agent", "0.74.2"
+    name, package, version = "pi", "@earendil-works/pi-coding-agent", "1.6.0"
     plugin = "pi"
 
     def environment(self) -> dict[str, str]:
