@@ -78,7 +78,7 @@ def _line(one: Spent, done: str = "") -> str:
     """Return what a model will be asked, or was."""
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(one.by_kind.items()))
     cost = f"{dollars(one.estimated_cost)} ({one.priced})" if one.priced else "no price is known"
-    known = f"; {one.recorded:,} more are recorded" if one.recorded else ""
+    known = f"; {one.recorded:,} more need no call" if one.recorded else ""
     tokens = f"{one.input_tokens:,} input and {one.output_tokens:,} output tokens"
     asked = f"{one.calls:,} {'calls' if done else 'requests'}" + (f" ({kinds})" if kinds else "")
     return plain(f"{done}{one.model} at {one.address}: {asked}, {tokens}, {cost}{known}.")
@@ -278,7 +278,9 @@ def shown(
     page, broken, asked = report.write(out, checked), report.figure(report.first, "laws"), len(report.asked)
     parts: list[RenderableType] = [plain(report.verdict), score_table(report)]
     if report.categories:
-        rows = [(name, *(share(report.score(arm, "", name)) for arm in report.arms)) for name in report.categories]
+        ends = None if len(report.arms) < 5 else 1  # of many arms the means alone have room
+        scores = [(name, [share(report.score(arm, "", name)) for arm in report.arms]) for name in report.categories]
+        rows = [(name, *(" ".join(one.split()[:ends]) for one in found)) for name, found in scores]
         parts.append(table("By category", ("category", *(f"#{arm}" for arm in report.arms)), rows))
     if checked:
         cells = [(one.name, output.mark(one.passed, "passed", "failed"), dim(one.words)) for one in checked]
