@@ -6,12 +6,13 @@ import hashlib
 import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, _AsyncGeneratorContextManager
 from dataclasses import dataclass, replace
+from functools import wraps
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, NoReturn, ParamSpec, Protocol, cast
 
 from summarizing_context.concurrency import Clock, Events, WorkerThread, choose_clock, running_loop
 from summarizing_context.context import SummarizingContext
@@ -43,9 +44,25 @@ from summarizing_context.worker.summary_cache import SummaryCache
 from summarizing_context.worker.worker import Worker
 
 logger = logging.getLogger(__name__)
+_Given = ParamSpec("_Given")
 
 
-@asynccontextmanager
+class _Opening(_AsyncGeneratorContextManager[SummarizingContext]):
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"{name}: the session is not open; write `async with open_context(...) as context:`")
+
+
+def _opening(
+    make: Callable[_Given, AsyncIterator[SummarizingContext]],
+) -> Callable[_Given, AbstractAsyncContextManager[SummarizingContext]]:  # a type checker tells it, too
+    @wraps(make)
+    def open(*given: _Given.args, **named: _Given.kwargs) -> AbstractAsyncContextManager[SummarizingContext]:
+        return _Opening(make, given, named)  # type: ignore[arg-type]
+
+    return open
+
+
+@_opening
 async def open_context(
     settings: Settings | None = None,
     *,

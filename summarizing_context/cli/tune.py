@@ -76,11 +76,12 @@ def tune(
 
     def measure(replies: Cassette) -> tuple[Trial, Report]:
         proposed = partial(proposer, number=number) if number and replies.mode != "forecast" else None
-        total = 1 + len(tries) + (number if proposed else 0)
-        doing = f"{eval.DOING[replies.mode]} {total} prompts."
-        with TemporaryDirectory() as folder, output.progress("prompts", total, doing) as update:
-            trial = trials.Trial(dataset, start, settings, replies, folder=Path(folder), held_out=held, watch=update)
-            return trial, trials.tune(trial, tries, proposed, judge)
+        count = 1 + len(tries) + (number if proposed else 0)
+        with TemporaryDirectory() as folder:
+            trial = trials.Trial(dataset, start, settings, replies, folder=Path(folder), held_out=held)
+            total = len(trial.judging.logs) + (count * len(trial.choosing.logs) if held else 0)
+            with output.progress("sessions", total, f"{eval.DOING[replies.mode]} {count} prompts.") as trial.watch:
+                return trial, trials.tune(trial, tries, proposed, judge)
 
     done = own.recorded(cassette or out / "replies.jsonl", [*filter(None, (settings, judge))], measure, number)
     if isinstance(done, Result):

@@ -102,7 +102,7 @@ class Run:
         if not self.arms and folder is not None:
             read = {arm for case in folder.cases for arm in folder.at(case).arms}
             self.arms = [Arm(name) for name in views.ARMS if not read or name in read]
-        self.arms = self.arms or [Arm(views.OURS, Settings(max_tokens=8_000)), Arm("tail"), Arm("masking")]
+        self.arms = self.arms or [Arm(views.OURS, Settings(max_tokens=16_000)), Arm("tail"), Arm("masking")]
         self.metrics = self.metrics or [VALUES_HELD if folder is None else EVIDENCE_KEPT]
         known = views.MECHANICAL if folder is None else views.ARMS
         for arm in self.arms:

@@ -63,7 +63,7 @@ class Trial:
     cassette: Cassette
     folder: Path
     held_out: float
-    watch: Callable[[str], None]
+    watch: Callable[[str], None] = lambda _: None  # called with each session that was measured
     variants: dict[str, Variant] = field(default_factory=dict)  # by name, as they were tried
     reports: dict[str, Report] = field(default_factory=dict)  # of the sessions that choose, by variant
     refused: list[str] = field(default_factory=list)  # why a proposal was not tried
@@ -84,7 +84,6 @@ class Trial:
         """Return what a variant came to on the sessions that choose, measured once."""
         if variant.name not in self.variants:
             self.variants[variant.name] = variant
-            self.watch(variant.name)
             self.reports[variant.name] = self.measure(self.choosing, variant)
         return self.reports[variant.name]
 
@@ -100,7 +99,7 @@ class Trial:
             about = ", ".join(f"{each.name}/v{each.version} {each.hash[:8]}" for each in one.prompts) or "as shipped"
             settings = replace(self.settings, prompts=folder if one.prompts else None)
             arms.append(Arm(one.name, settings, about=f"prompts: {about}"))
-        return Run(dataset=side, arms=arms, cassette=self.cassette.path, judge=judge).report(self.cassette)
+        return Run(dataset=side, arms=arms, cassette=self.cassette.path, judge=judge).report(self.cassette, self.watch)
 
     # Prompts that the model proposes
 

@@ -20,6 +20,7 @@ from summarizing_context import (
     SettingsError,
     StoreReadOnlyError,
     WrongEventLoopError,
+    open_context,
 )  # fmt: skip
 from summarizing_context.stores.sqlite.store import SqliteStore
 from tests.behaviour.contexts import TINY, Clock, Heard, Provider, begun, cost, fill, reason, tiny, views
@@ -42,7 +43,12 @@ def nothing_left_behind() -> Iterator[None]:
     assert set(threading.enumerate()) - threads == set()
 
 
-# closing
+# opening and closing
+
+
+async def test_a_session_that_was_not_entered_says_how_to_open_it():
+    with pytest.raises(AttributeError, match="add_message: the session is not open; write `async with open_context"):
+        await open_context(Settings()).add_message(user("hi"))  # type: ignore[attr-defined]
 
 
 async def test_after_closing_every_method_says_so():
