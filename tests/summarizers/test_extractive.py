@@ -121,13 +121,14 @@ def test_facts_keep_exact_values_and_of_a_file_the_place_and_no_thoughts_hashes_
         *called("run", '{"command":"serve"}', f"nothing of note happens here\n{fact}\nnothing of note happens here"),
         *called("read_file", '{"path":"src/pay.py"}', source),
         *called("run", '{"command":"dump"}', f"{noise}\nthe mill stopped at gate seven"),
+        ("developer", '{"reasoning":{"effort":"high"},"type":"configuration_update"}'),
         ("assistant", f"{thoughts} Gate 7 opens at 14:30."),
         ("assistant", "All is done for now."),
     )
     facts = section(text, "Facts")
     assert {fact, "pay.py:42: RETRY_LIMIT = 7 # attempts before giving up"} <= {*facts}
     assert {"the mill stopped at gate seven", "Gate 7 opens at 14:30."} <= {*facts}
-    assert not any(word in line for line in facts for word in ("Let me", "I think", "0.13", "Qk1k", "9f8e"))
+    assert not any(word in line for line in facts for word in ("Let me", "I think", "0.13", "Qk1k", "9f8e", "effort"))
 
 
 def test_the_summary_never_exceeds_its_tokens_and_with_few_the_rule_is_what_remains():

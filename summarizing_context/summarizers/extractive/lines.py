@@ -254,7 +254,10 @@ _THOUGHT = re.compile(
 
 
 def says_something(one: Candidate) -> bool:
-    """Return whether a line can be a fact: no run of numbers, no hashes or encoded bytes, no thought of the agent's."""
+    """Return whether a line can be a fact: no run of numbers, no hashes or encoded bytes, no thought of the agent's,
+    no setting of a client's."""
+    if '"type":"configuration_update"' in one.text:
+        return False
     if one.kind in PROSE:
         return _THOUGHT.match(bare(one.text).lstrip("*_ ").replace("’", "'")) is None
     return 3 * sum(map(str.isalpha, _BLOB.sub("", one.text))) > len(one.text.replace(" ", ""))
