@@ -85,8 +85,7 @@ class Tally:
         """Return the figures under their published names, as JSON values."""
 
         def percentile(values: Sequence[float], percent: float) -> float:  # the nearest rank, to the thousandth
-            rank = max(math.ceil(len(values) * percent / 100), 1)
-            return round(sorted(values)[rank - 1], 3) if values else 0.0
+            return round(sorted(values)[max(math.ceil(len(values) * percent / 100), 1) - 1], 3) if values else 0.0
 
         return {
             **{each.name: getattr(self, each.name) for each in fields(self)[:-4]},

@@ -108,8 +108,7 @@ class Trial:
 
         async def asked() -> Reply:
             async with open_model(self.settings, self.cassette) as model:
-                request = Request("proposal", model.maker, "", (question,), 2_000, self.asked[question])
-                return await model.ask(request)
+                return await model.ask(Request("proposal", model.maker, "", (question,), 2_000, self.asked[question]))
 
         if (reply := anyio.run(asked)).fault:
             raise CassetteError(f"the model gave no proposal: {reply.fault}")

@@ -351,7 +351,7 @@ def plan_activation(now: NextView) -> Plan | None:
         # it is doubtful that another end comes until then, as often as they came so far
         came = len(log.humans) + log.kept_texts.done + (0 if ledger is None else ledger.ends)
         if (room.high - tokens) * came <= WAITED * past:
-            plan = first([*now.leaving_about(KEPT * room.shared), *now.low_water], costs_little)
+            plan = first(now.leaving_about(KEPT * room.shared), costs_little)
         now.takes_end = plan is not None
     if plan is None and now.reason == "idle" and (shown := stand_ins(state.nodes)):
         plan = first(now.covered(), lambda plan: stand_ins(plan.state.nodes) < shown)
