@@ -17,9 +17,9 @@ from tests.laws.builders import assistant, call, result, user
 
 async def test_moments_counts_activations_at_ends_and_plans_that_they_leave_open():
     todo = {"todos": [{"content": "Find the faults", "status": "pending"}]}
-    prompt, task, *rows = session(turns=20, later=6)
+    prompt, task, *rows = session(turns=40, later=6)
     log = [prompt, task, call("openai", ("t", "TodoWrite", todo)), result("openai", "t", "ok"), *rows]
-    found = {arm: await moments.play(log, read_messages(log), 3_000, arm) for arm in moments.ARMS}
+    found = {arm: await moments.play(log, read_messages(log), 8_000, arm) for arm in moments.ARMS}
     for figures in found.values():
         assert figures["views"] == sum(row["role"] == "assistant" for row in log)
         assert figures["unfinished"] == figures["activations"] > 0
