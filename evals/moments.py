@@ -26,7 +26,7 @@ from summarizing_context.transcripts import find_transcripts
 from summarizing_context.views.planner import CACHED, is_natural_end
 
 ARMS: dict[str, dict[str, Any]] = {
-    "full": {"natural_ends": False},
+    "full": {"natural_ends": False, "high_water": 0.92},
     "ends": {"natural_ends": True},
     "lower": {"natural_ends": False, "high_water": 0.8},
 }
