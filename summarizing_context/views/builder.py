@@ -75,6 +75,7 @@ class SystemRows:
         self._prompt: Any = None  # text or blocks; None where the log's own rows lead
         self._row: list[tuple[Message, int]] = []  # the prompt as a message, with its tokens; none for an empty one
         self._rows: list[tuple[Message, int]] = []  # this, and those of the log that are shown
+        self._row_tokens = 0  # of them
         self._rows_of: object = None  # the log for which these are
         self.tools: list[Any] = []  # of the request; to be read only
         self.name = ""  # of the prompt; empty where the log's own rows lead
@@ -107,7 +108,7 @@ class SystemRows:
     @property
     def tokens(self) -> int:
         """Cost of all leading rows, and of the tools."""
-        return sum(tokens for _, tokens in self.rows) + self.tool_tokens
+        return self._row_tokens + self.tool_tokens if self.rows else self.tool_tokens
 
     @property
     def rows(self) -> list[tuple[Message, int]]:
@@ -118,6 +119,7 @@ class SystemRows:
             for at, one in enumerate(log.entries[: log.leading_count]):
                 if alone or one.facts.role != Role.SYSTEM or one.facts.hook:
                     self._rows.append((encodable(one.message()), log.cost(at)))
+            self._row_tokens = sum(tokens for _, tokens in self._rows)
         return self._rows
 
 
@@ -490,7 +492,7 @@ class Viewer:
             return log.tokens[-1] > much
         state, tail = provider_view.state, provider_view.tail
         unread = log.tokens[-1] - log.tokens[tail.next]
-        room = self._room_of(state, left)
+        room = tail.room if tail.room.tokens == left else self._room_of(state, left)
         used = state.head_tokens + tail.tokens + unread
         task_ended, is_end = moment(self._sources, state, room, used)
         if reason is not None or used > room.high or is_end or task_ended is not None:
