@@ -562,7 +562,7 @@ def closings_of(states: Iterable[bytes]) -> set[int]:
     """Return where views have ended segments that were open, by their stored states."""
     found: set[int] = set()
     for data in states:
-        with suppress(*UNREADABLE):  # it is told where the state itself is taken up
+        with suppress(*UNREADABLE):  # which is reported where the state itself is read
             found.update(decode_state(data).closings)
     return found
 

@@ -165,7 +165,7 @@ async def test_the_inspector_shows_the_ledger_of_a_session_that_the_proxy_holds(
     assert told["cache"]["requests"] == 1
 
 
-# What is told of budgets: the window of the client's model, and a budget that leaves no room for messages.
+# Warnings about budgets: the window of the client's model, and a budget that leaves no room for messages.
 
 TOOLS = [{"name": f"tool_{n}", "description": "Reads a file. " * 60, "input_schema": {}} for n in range(20)]
 BETA = {"extra_headers": {"anthropic-beta": "oauth-2025-04-20,context-1m-2025-08-07"}}
