@@ -210,7 +210,14 @@ class MessageLog:
         self.version = 0  # how often the log was replaced
         self.bound_thinking: BoundThinking = "kept"
         self.pinned = PinList()  # by a call
+        sizes = self.settings.segment_min, self.settings.segment_target, self.settings.segment_max
+        self.cuts: tuple[int, ...] = *sizes, self.every or 0  # how segments are cut
         self._clear(())
+
+    def begin(self, closings: Iterable[int], cuts: tuple[int, ...]) -> None:
+        """Have the log, which is still empty, cut into segments as by an earlier process."""
+        self.cuts = cuts
+        self._clear(closings)
 
     def _clear(self, closings: Iterable[int]) -> None:
         self.closings = set(closings)  # entries before which a view has ended a segment that was open
@@ -234,7 +241,7 @@ class MessageLog:
         self.states: dict[str, list[int]] = {}  # by what holds from these entries on
         self.rules = RuleLog()
         self.kept_texts = KeptTexts(self.plans)
-        self._groups, self._cutter = GroupCutter(), SegmentCutter(self.settings)
+        self._groups, self._cutter = GroupCutter(), SegmentCutter(self.cuts)
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -299,7 +306,7 @@ class MessageLog:
             is_leading = role in _LEADING
             if is_leading and index == self.leading_count:
                 self.leading_count = self.closed_groups_stop = stop = index + 1
-                self._groups, self._cutter = GroupCutter(stop), SegmentCutter(self.settings, stop)
+                self._groups, self._cutter = GroupCutter(stop), SegmentCutter(self.cuts, stop)
                 continue
             closed, first_call, answered = self._groups.add(facts.calls, facts.answers, turn=human, held=facts.held)
             entry.digest = kept.message_digest(facts.content, first_call, answered)
@@ -343,7 +350,8 @@ class MessageLog:
             digest = hashlib.sha256(b"".join(one.digest for one in members)).digest()
             size = sum(one.facts.size for one in members)
         segments = cutter.add((start, stop), size=size, digest=digest, opens_turn=first.facts.human)
-        is_long = self.every is not None and stop - cutter.start >= self.every
+        every = self.cuts[-1]
+        is_long = every > 0 and stop - cutter.start >= every
         if cutter.size and (is_long or stop in self.closings):
             segments.append(cutter.close(is_early=True))
         for segment in segments:
@@ -359,7 +367,7 @@ class MessageLog:
         if not start < stop <= self.closed_groups_stop or self.group_start(stop) != stop:
             return
         self.closings.add(stop)
-        self._cutter = SegmentCutter(self.settings, start)
+        self._cutter = SegmentCutter(self.cuts, start)
         for first in starts[bisect_left(starts, start) :]:
             self._cut(first, self.group_stop(first))
 

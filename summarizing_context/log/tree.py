@@ -22,7 +22,6 @@ from summarizing_context.log.entries import Entry
 from summarizing_context.messages.reading import Reading, encodable
 from summarizing_context.messages.redaction import Redact, redact_reading
 from summarizing_context.messages.rendering import THOUGHT_ONLY, cut_evenly, render_messages
-from summarizing_context.settings import Settings
 
 # A cut is taken where the group's digest is divisible by these; the rarer one follows any group, the other a turn.
 _TURN, _GROUP, _LATE_GROUP = 8, 32, 4
@@ -47,8 +46,8 @@ class Segment(NamedTuple):
 class SegmentCutter:
     """Cuts a growing run of closed groups into segments, one group at a time; O(1)."""
 
-    def __init__(self, settings: Settings, start: int = 0) -> None:
-        self._sizes = settings.segment_min, settings.segment_target, settings.segment_max  # in estimated tokens
+    def __init__(self, sizes: Sequence[int], start: int = 0) -> None:
+        self._sizes = sizes  # the least, the usual and the largest, in estimated tokens
         self.start = start  # first entry of the open segment
         self.size = 0
         self._stop = start
@@ -56,7 +55,7 @@ class SegmentCutter:
     def add(self, group: tuple[int, int], *, size: int, digest: bytes, opens_turn: bool) -> list[Segment]:
         """Take the next closed group, of these entries, and return the segments that are thereby cut, oldest first.
         `size` is in estimated tokens; a group `opens_turn` that begins with a human message."""
-        (least, target, most), (start, stop), chance = self._sizes, group, digest[-1]
+        (least, target, most, *_), (start, stop), chance = self._sizes, group, digest[-1]
         cut: list[Segment] = []
         ends_before = opens_turn and self.size >= least and (self.size >= target or chance % _TURN == 0)
         if self.size and (ends_before or self.size + size > most):

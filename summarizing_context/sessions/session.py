@@ -340,7 +340,8 @@ class Session:
         stored = await self.store.load(self.id)
         if stored is None:
             raise StoreError(f"{self.store.name} holds no session {self.id!r}; see `summarizing-context sessions list`")
-        log.closings = states.closings_of(data for _, data in stored.activations)
+        closings, cuts = states.cuts_of(data for _, data in stored.activations)
+        log.begin(closings, cuts if self.read_only and cuts else log.cuts)  # who only looks, sees it as it was cut
         self._kept_closings = set(log.closings)
         log.verdicts.update(load_verdicts(stored.verdicts))
         entries, derived = await self.in_thread(partial(self._decoded, stored.entries))
@@ -603,7 +604,7 @@ class Session:
         async with self.changing:
             there = await self.store.checkpoints.load(self.id, id)
             entries, _ = await self.in_thread(partial(self._decoded, there.entries))
-            filled = await self._filled(entries, states.closings_of(one.state for one in there.provider_views))
+            filled = await self._filled(entries, states.cuts_of(one.state for one in there.provider_views)[0])
             back = partial(self.foreground.change, partial(self._go_back, filled, there))
             id, place, views = there.checkpoint.id, self.place, self.provider_views()
             restoring = self.store.checkpoints.restore(self.id, id, place, f"before restoring {id}", views, back)

@@ -514,11 +514,12 @@ class ActivationState(msgspec.Struct, frozen=True, omit_defaults=True):
     whole: Whole = NO_WHOLE
     closings: tuple[int, ...] = ()  # entries before which views have ended a segment that was open
     native: NativeBlock | None = None  # the provider's own, in front of all else
+    cuts: tuple[int, ...] = ()  # how the log was cut into segments
 
     def on(self, log: MessageLog) -> ActivationState:
         """The state with the segments that views of this log have ended."""
         ends = log.closings if self.stop <= log.covered_by_segments else {*log.closings, self.stop}
-        return msgspec.structs.replace(self, closings=tuple(sorted(ends)))
+        return msgspec.structs.replace(self, closings=tuple(sorted(ends)), cuts=log.cuts)
 
     @property
     def cut(self) -> Cut:
@@ -558,13 +559,15 @@ def usable_state(log: MessageLog, data: bytes) -> ActivationState | None:
     return state if fits else None
 
 
-def closings_of(states: Iterable[bytes]) -> set[int]:
-    """Return where views have ended segments that were open, by their stored states."""
-    found: set[int] = set()
+def cuts_of(states: Iterable[bytes]) -> tuple[set[int], tuple[int, ...]]:
+    """Return where views have ended segments that were open, by their stored states, and how the newest cut the log."""
+    closings, cuts = set[int](), tuple[int, ...]()
     for data in states:
         with suppress(*UNREADABLE):  # which is reported where the state itself is read
-            found.update(decode_state(data).closings)
-    return found
+            state = decode_state(data)
+            closings.update(state.closings)
+            cuts = state.cuts or cuts
+    return closings, cuts
 
 
 ROOM_MARK = " @"  # between a provider's key and tokens

@@ -11,11 +11,12 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from summarizing_context import FollowReport, MessageError, open_context
+from summarizing_context import FollowReport, MessageError, Settings, open_context
 from tests.behaviour import contexts
-from tests.behaviour.contexts import Provider, fill, tiny
+from tests.behaviour.contexts import TINY, Provider, fill, tiny
 from tests.contract.store_builders import sql
 from tests.laws.builders import Message, assistant, result, system, user
+from tests.laws.summarizers import Counting
 
 begun = partial(contexts.begun, of=contexts.tiny, count_tokens=None)
 
@@ -190,3 +191,21 @@ async def test_lists_that_grow_while_a_call_waits_for_its_turn_are_followed_as_t
         keys.append("new")
         await waiting
         assert await context.follow(history, keys=keys) == FollowReport(1, len(talk(2)), None)
+
+
+@pytest.mark.parametrize("sizes", [TINY, {"max_messages": 7}], ids=str)
+@pytest.mark.parametrize("recipe", [None, "a model"])
+async def test_who_only_looks_sees_a_session_as_it_was_cut_whatever_the_settings(
+    tmp_path: Path, sizes: Any, recipe: Any
+):
+    given = {"store": tmp_path / "a.db", "max_tokens": 2_000, "token_counter": "estimate"}
+    summarizer = None if recipe is None else Counting(recipe)
+    async with open_context(Settings(**given, **sizes), summarizer=summarizer) as context:
+        await grown(context)
+        view = await context.get_messages_for_request()
+        await context.wait_idle()
+        was = context.statistics()
+        assert was.summaries_ready == was.segments > 2
+    async with open_context(Settings(**given), read_only=True) as reader:
+        assert await reader.get_messages_for_request() == view
+        assert (reader.statistics().summaries_ready, reader.statistics().segments) == (was.segments, was.segments)
