@@ -163,7 +163,7 @@ class SummarizingContext:
             changed = {"budget": budget, "before": before or None, "provider": window.key, "window": window.window}
             session.notify("budget_changed", changed)
             warning = "the budget of a session could not be kept with it"
-            await session.keep(partial(session.store.save_budget, session.id, budget), warning)
+            await session.keep(partial(session.store.save_request, session.id, budget, session.title()), warning)
         return view
 
     async def get_messages(self) -> list[Message]:

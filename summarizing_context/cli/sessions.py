@@ -15,10 +15,11 @@ from typing import Annotated, Any
 
 import anyio
 import typer
+from rich.text import Text
 
 from summarizing_context.cli import options, output
 from summarizing_context.cli.options import OF_ONE, STORED, Place, argument, command, option, store_of
-from summarizing_context.cli.output import InputError, Result, Status, T, number, plain, progress, table
+from summarizing_context.cli.output import InputError, Result, Status, T, dim, number, plain, progress, table
 from summarizing_context.commands import COMMANDS, PREFIX, Command, CommandResult
 from summarizing_context.errors import MessageError, SessionInUseError, StoreError
 from summarizing_context.messages.reading import message_text_parts
@@ -220,7 +221,10 @@ def list_sessions(place: Place) -> Result:
     for info in found:
         writer = "" if info.writer_pid is None else f"process {info.writer_pid} on {info.writer_host or 'this host'}"
         changed, project = info.updated_at[:16].replace("T", " "), plain(info.project or "", 20)
-        rows.append((info.session_id, project, info.messages, info.summaries, changed, writer))
+        named = Text(plain(info.session_id))
+        if info.title is not None:
+            named.append_text(Text("\n")).append_text(dim(info.title))
+        rows.append((named, project, info.messages, info.summaries, changed, writer))
     columns = ("session", "project", "#messages", "#summaries", "changed", "open in")
     shown = table(f"Sessions in {plain(shown_store(store))}", columns, rows, wide="session", fold=True)
     shown.caption = None if found else "it holds no session yet"

@@ -17,6 +17,7 @@ from contextvars import ContextVar
 from dataclasses import InitVar, dataclass, replace
 from functools import partial
 from itertools import takewhile
+from textwrap import shorten
 from typing import Any, NamedTuple, cast
 
 import anyio
@@ -29,6 +30,7 @@ from summarizing_context.log.entries import Entry, Intake, decode_entry, load_ve
 from summarizing_context.log.message_log import MessageLog, PinList, decode_pins, encode_pins
 from summarizing_context.log.tree import stand_ins
 from summarizing_context.messages.reading import Message, canonical_json, check_message, decode_message, encode_message
+from summarizing_context.messages.text import GONE, shown
 from summarizing_context.models import UNKNOWN_CACHE, ModelPrice, ModelTable, PromptCache, ProviderWindow
 from summarizing_context.stores import base
 from summarizing_context.stores.base import Checkpoint, Place
@@ -410,6 +412,13 @@ class Session:
             if self.last_error != str(error):  # as with a session that was lost: once is enough
                 logger.warning("%s: %s", warning, error)
             self.last_error = str(error)
+
+    def title(self) -> str | None:
+        """Return the beginning of what a person wrote first; None where nothing is known of it."""
+        if not self.log.humans:
+            return None
+        typed = shown(" ".join(self.log.entries[first := self.log.humans[0]].read(first).reading.typed))
+        return shorten(typed, 60, placeholder=GONE) or None
 
     @property
     def idle(self) -> states.Reason | None:

@@ -46,6 +46,7 @@ async def export_session(store: base.SessionStore, info: base.SessionInfo) -> tu
         "session_id": info.session_id,
         "project": info.project,
         "budget": info.budget,
+        "title": info.title,
         "pins": stored.pins,
         "messages": messages,
         "summaries": [
@@ -105,7 +106,7 @@ async def import_session(store: base.SessionStore, document: dict[str, Any]) -> 
             await store.save_activation(name, provider_key, state.encode("latin-1"))
         await store.save_pins(name, document["pins"], lambda: None)
         if document["budget"] is not None:
-            await store.save_budget(name, document["budget"])
+            await store.save_request(name, document["budget"], document.get("title"))
     for content, metadata, said_at in document["memories"]:
         memory = NewMemory(content, metadata, said_at)
         await keep_memories(store.memories, base.MemoryScope(project, name), [memory])

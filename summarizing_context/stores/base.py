@@ -107,6 +107,7 @@ class SessionInfo:
     failed: int = 0  # this and the rest as in `StoredFailure`
     last_error: str | None = None
     last_error_at: str | None = None
+    title: str | None = None  # the beginning of what its person wrote first, at the time of its last request
 
 
 class NewActivation(NamedTuple):
@@ -175,8 +176,8 @@ class Store(Protocol):
         """Put facts, each with the place of its message in the log, in the place of those that were stored with it, for
         every log that shares the message."""
 
-    async def save_budget(self, session_id: str, budget: int) -> None:
-        """Keep the budget of the session's last request, in tokens. A fork begins with it."""
+    async def save_request(self, session_id: str, budget: int, title: str | None) -> None:
+        """Keep the budget of the session's last request, in tokens, and its title. A fork begins with both."""
 
     async def save_failure(self, session_id: str, failure: StoredFailure) -> None:
         """Keep the last error of making summaries, and add to the number of those that failed."""
@@ -282,9 +283,9 @@ class CheckpointStore(Protocol):
         """Make a checkpoint of the present, of this name; then replace the log as `Store` does."""
 
     async def fork(self, session_id: str, id: str, new_id: str) -> None:
-        """Begin a session that goes on from a checkpoint, with its pins and activation states, and the project, budget
-        and used summaries of the session, and the rules of the messages it shares with the present log. No entry is
-        copied: both hold the same rows. Nobody has claimed it. Raises `SessionExistsError`."""
+        """Begin a session that goes on from a checkpoint, with its pins and activation states, and the project,
+        budget, title and used summaries of the session, and the rules of the messages it shares with the present log.
+        No entry is copied: both hold the same rows. Nobody has claimed it. Raises `SessionExistsError`."""
 
     async def listed(self, session_id: str) -> list[Checkpoint]:
         """Return the checkpoints of a session, oldest first."""

@@ -169,6 +169,10 @@ def test_sessions_are_listed(run: Runner, store, monkeypatch):
     assert all(word in ran.out for word in ("s1", "s2", "harbour", "messages", "summaries"))
     found = run("sessions", "list", "--store", store, "--json", "-").document["sessions"]
     assert {info["session_id"]: info["messages"] for info in found} == {"long": len(DEMO), "s1": 62, "s2": 2, "s4": 2}
+    titles = {info["session_id"]: info["title"] for info in found}
+    said = next(message["content"] for message in DEMO if message["role"] == "user")
+    assert said.startswith(titles["long"].removesuffix("…").rstrip())
+    assert titles["long"].split()[0] in ran.out
     monkeypatch.setenv("SUMMARIZING_CONTEXT_STORE", str(store))
     assert "s1" in run("sessions", "list").out
 

@@ -140,15 +140,17 @@ async def test_sessions_are_listed_with_all_that_is_known_of_them_the_newest_cha
         await store.claim("middle", project="p")
         for name in ("old", "middle", "new"):
             await store.append(name, numbered(2), nothing)
-        await store.save_budget("new", 8_000)
-        await store.save_budget("new", 16_000)
+        await store.save_request("new", 8_000, None)
+        await store.save_request("new", 16_000, "Mend the parser.")
         await store.save_failure("new", StoredFailure(2, "TimeoutError", "2026-11-01T00:00:00+00:00"))
         await store.save_failure("new", StoredFailure(1, "OSError", "2026-11-02T00:00:00+00:00"))
         await store.save_summary("new", key(1), summary("text"))
         listed = await store.sessions()
         made = await store.checkpoints.save("new", None, Place(0, 0), [])
-        await store.checkpoints.fork("new", made.id, "fork")  # begins with the budget of the last request
-        assert {one.session_id: one.budget for one in await store.sessions()}["fork"] == 16_000
+        await store.checkpoints.fork("new", made.id, "fork")  # begins with budget and title
+        requests = {one.session_id: (one.budget, one.title) for one in await store.sessions()}
+        assert requests["fork"] == (16_000, "Mend the parser.")
+        assert requests["old"] == (None, None)
     told = [(one.session_id, one.project, one.messages, one.summaries, one.writer_pid, one.budget) for one in listed]
     assert told == [
         ("new", None, 2, 1, os.getpid(), 16_000),

@@ -21,7 +21,7 @@ FAULTS = ("failing", "limited", "hanging", "late")  # no answer, or none in time
 LIES = ("empty", "echo", "fence", "giant", "refusal", "constraints", "number", "nothing", "bytes", "truncated", "usage")
 FLAKY = ("failing", "empty", "echo", "nothing", GOOD, GOOD)
 
-WRITES = {"append": "append", "replace": "replace", "save_budget": "budget", "save_failure": "failure"}
+WRITES = {"append": "append", "replace": "replace", "save_request": "budget", "save_failure": "failure"}
 
 
 def lie(kind: str, job: Any) -> Any:

@@ -202,23 +202,19 @@ class _Pages:
                 last, figures, plan = context.last_view, context.statistics(), await context.plan()
                 texts = [message_text_parts(message) for message in log]
                 places = {(log[at]["role"], *texts[at]): at for at in reversed(range(len(log)))}
-                warning = failure = None
-                if records and records[-1].blocks and not nodes:
-                    warning = (
-                        "The session's view cannot be shown with these settings: its segments have other sizes. "
-                        "Start the inspector with the --config of the program that writes it."
-                    )
+                failure = None
                 if figures.last_error_at is not None and figures.summaries_ready != figures.segments:
                     failure = f"Making summaries failed last at {figures.last_error_at}: {figures.last_error}"
                 covered = records[-1].covered_to if records else max((node.stop for node in nodes), default=0)
                 return {
                     "session": session_id,
+                    "title": info["title"],
                     "messages": len(log),
                     "history_tokens": figures.history_tokens,
                     "budget": info["budget"] or (records[-1].budget if records else budget),
                     "view_tokens": 0 if last is None else last.tokens,
                     "summaries_ready": figures.summaries_ready,
-                    "covered": 0 if warning else covered,
+                    "covered": covered,
                     "log": _bins(log, [MESSAGE_TOKENS + estimate_texts(each) for each in texts]),
                     "segments": [_block(node) for node in context.summaries()],
                     "blocks": [_block(node) for node in nodes],
@@ -229,7 +225,6 @@ class _Pages:
                     "activations": [self._record(record) for record in reversed(records)],
                     "rules": [rule._asdict() for rule in context.standing_rules()],
                     "plan": None if plan is None else asdict(plan),
-                    "warning": warning,
                     "failed": figures.summaries_failed,
                     "cache": self._cache(session_id),
                     "failure": failure,

@@ -420,7 +420,7 @@ Values = Mapping[str, Any] | Sequence[Any]
 Result = TypeVar("Result")
 Work = Callable[..., Result]  # on a `Connection`, and on entries where it adds them
 
-VERSION = 1  # of the schema; one version of the package reads and writes one of the schema
+VERSION = 2  # of the schema; one version of the package reads and writes one of the schema
 
 
 class RelationalStore:
@@ -548,8 +548,8 @@ class RelationalStore:
 
         await self.write(session_id, work)
 
-    async def save_budget(self, session_id: str, budget: int) -> None:
-        await self._run_for("save_budget", session_id, budget=budget)
+    async def save_request(self, session_id: str, budget: int, title: str | None) -> None:
+        await self._run_for("save_request", session_id, budget=budget, title=title)
 
     async def save_failure(self, session_id: str, failure: base.StoredFailure) -> None:
         await self._run_for("save_failure", session_id, **failure._asdict())
@@ -712,9 +712,9 @@ class RelationalCheckpoints(Part):
                 _, head, views, pins = _find(connection, session_id, id)  # it was removed meanwhile
             if connection.run("session", session_id=new_id).fetchone() is not None:
                 raise errors.SessionExistsError(new_id)
-            project, budget = connection.run("project", session_id=session_id).fetchone()
+            project, budget, title = connection.run("project", session_id=session_id).fetchone()
             create_session(connection, new_id, project, head)
-            connection.run("save_budget", session_id=new_id, budget=budget)
+            connection.run("save_request", session_id=new_id, budget=budget, title=title)
             connection.run("copy_uses", session_id=session_id, fork=new_id)
             shared = shared_entries(connection, session_id, head)
             connection.run("copy_verdicts", session_id=session_id, fork=new_id, stop=shared)

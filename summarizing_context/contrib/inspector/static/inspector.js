@@ -47,9 +47,10 @@ async function show(id) {
   const state = await ask("session", { id }).finally(() => { byId("reading").hidden = true; });
   if (id !== page.id) return;
   page.state = state;
-  notice(state.warning ?? page.said ?? state.failure);
-  document.title = inert(`${id} · inspector`);
-  byId("title").textContent = inert(id);
+  notice(page.said ?? state.failure);
+  document.title = inert(`${state.title || id} · inspector`);
+  byId("title").textContent = inert(state.title || id);
+  byId("title").title = inert(id);
   const info = page.sessions.find((one) => one.session_id === id);
   const { log, segments, blocks, view, activations, rules, plan } = state;
   drawFigures(state, info);
@@ -74,13 +75,13 @@ function redraw(name, value, draw) {
 }
 
 function drawSessions() {
-  const text = JSON.stringify([page.id, page.sessions.map((one) => [one.session_id, one.messages, one.updated_at, one.writer_pid])]);
+  const text = JSON.stringify([page.id, page.sessions.map((one) => [one.session_id, one.title, one.messages, one.updated_at, one.writer_pid])]);
   if (page.drawn.sessions === text) return;
   page.drawn.sessions = text;
   byId("sessions").replaceChildren(...page.sessions.map((one) => make("li", {}, make("button", {
     type: "button", "aria-current": one.session_id === page.id ? "true" : null, onclick: () => choose(one.session_id),
-  }, make("b", {}, one.session_id), make("span", {}, `${number(one.messages)} messages · `, moment(one.updated_at, TO_THE_MINUTE)), make("span", {}, one.writer_pid ? make("i", { class: "open", title: `open in process ${one.writer_pid}` }, "open") : null)))));
-  byId("pick").replaceChildren(...page.sessions.map((one) => make("option", { value: one.session_id, selected: one.session_id === page.id }, `${one.session_id} (${number(one.messages)})`)));
+  }, make("b", {}, one.title || one.session_id), make("span", {}, one.title ? one.session_id : null), make("span", {}, `${number(one.messages)} messages · `, moment(one.updated_at, TO_THE_MINUTE)), make("span", {}, one.writer_pid ? make("i", { class: "open", title: `open in process ${one.writer_pid}` }, "open") : null)))));
+  byId("pick").replaceChildren(...page.sessions.map((one) => make("option", { value: one.session_id, selected: one.session_id === page.id }, `${one.title || one.session_id} (${number(one.messages)})`)));
 }
 
 const choose = safely(async (id) => {

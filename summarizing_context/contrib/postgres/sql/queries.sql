@@ -52,7 +52,7 @@ select 1 from store.sessions where session_id = :session_id and writer = :writer
 select
     sessions.session_id, project, stop, coalesce(used.summaries, 0), created_at, updated_at, writers.pid,
     coalesce(used.input_tokens, 0), coalesce(used.output_tokens, 0), budget, writers.host,
-    failed, last_error, last_error_at
+    failed, last_error, last_error_at, title
 from store.sessions
 left join store.writers on writers.id = sessions.writer and writers.until > clock_timestamp()
 left join (

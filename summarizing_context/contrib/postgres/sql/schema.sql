@@ -50,6 +50,7 @@ create table store.sessions (
     failed bigint not null default 0, -- summaries that were given up
     last_error text,
     last_error_at text,
+    title text, -- the beginning of what its person wrote first
     writer text, -- the row of `writers` that has it, or had it
     fence bigint not null default 0 -- one more for each writer: an older writer's transactions fail
 ) with (fillfactor = 70);

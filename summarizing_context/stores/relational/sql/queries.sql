@@ -52,8 +52,8 @@ select message, facts from store.entries where branch = :branch and position >= 
 -- activations: of a session, oldest first
 select provider_key, state from store.activations where session_id = :session_id order by saved;
 
--- save_budget: tokens of the last request
-update store.sessions set budget = cast(:budget as bigint) where session_id = :session_id;
+-- save_request: tokens of the last request, and what the session is about
+update store.sessions set budget = cast(:budget as bigint), title = cast(:title as text) where session_id = :session_id;
 
 -- save_failure: what went wrong last, and how many summaries were given up since
 update store.sessions set
@@ -134,8 +134,8 @@ insert into store.summary_uses (session_id, range_hash, recipe_hash, stale, star
 select :fork, range_hash, recipe_hash, stale, start, stop from store.summary_uses where session_id = :session_id
 on conflict (session_id, range_hash, recipe_hash) do nothing;
 
--- project: of a session, and its budget
-select project, budget from store.sessions where session_id = :session_id;
+-- project: of a session, its budget and its title
+select project, budget, title from store.sessions where session_id = :session_id;
 
 -- remove_checkpoint: one
 delete from store.checkpoints where id = :id;

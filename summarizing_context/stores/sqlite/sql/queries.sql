@@ -18,7 +18,7 @@ select
         where uses.session_id = sessions.session_id and not uses.stale),
     (select coalesce(sum(output_tokens), 0) from summary_uses as uses join summaries using (range_hash, recipe_hash)
         where uses.session_id = sessions.session_id and not uses.stale),
-    budget, null, failed, last_error, last_error_at
+    budget, null, failed, last_error, last_error_at, title
 from sessions order by updated_at desc, session_id;
 
 -- unneeded: a branch, of all or of deleted sessions, on which something lies that no head needs: how much of it they need

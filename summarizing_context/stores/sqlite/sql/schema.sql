@@ -34,7 +34,8 @@ create table sessions (
     budget integer, -- tokens that the last request could use, so that a look at the session need not be told
     failed integer not null default 0, -- summaries that were given up
     last_error text,
-    last_error_at text
+    last_error_at text,
+    title text -- the beginning of what its person wrote first
 );
 
 create table activations (
