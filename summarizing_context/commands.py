@@ -229,7 +229,7 @@ async def _expand(context: SummarizingContext, rest: str) -> CommandResult:
 
 
 async def _recall(context: SummarizingContext, rest: str) -> CommandResult:
-    page = await context.recall(_needed(rest, "words to look for"))
+    page = await context.recall(_needed(rest, "words to look for"), 600)  # tokens, which a screen holds
     return CommandResult(page.text, asdict(page))
 
 

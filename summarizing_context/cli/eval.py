@@ -189,6 +189,10 @@ def compare(
     were, are = ({(one.session, one.case, one.id) for one in run.asked} for run in (before, after))
     only = (("old", were - are), ("new", are - were))
     remarks = [f"only the {run} run has {counted(len(left), 'question')}" for run, left in only if left]
+    for arm in after.arms:  # shares say little where the views had more room
+        old_size, size = (run.figure(arm, "tokens") or 0.0 for run in (before, after))
+        if old_size and abs(size - old_size) > 0.02 * old_size:
+            remarks.append(f"{arm}: its views have {size:,.0f} tokens, in the old run {old_size:,.0f}")
     for arm, now in after.settings.items():
         was = before.settings.get(arm, now)
         for name in sorted({*was, *now}):
@@ -270,9 +274,12 @@ def score_table(report: Report, marked: str = "") -> RenderableType:
         name = Text(plain(arm, 40), "bold green" if arm == marked else "")
         ahead = "" if arm == report.baseline else share(report.ahead(arm), ahead=True)
         figures = (report.figure(arm, figure) for figure in ("tokens", "cost", "laws"))
-        rows.append((name, share(report.score(arm)), ahead, *(None if one is None else round(one) for one in figures)))
-    ahead = f"#ahead of {plain(report.baseline, 16)}"
-    return table("", ("arm", f"#{report.metric}", ahead, "#tokens", "#cost", "#laws"), rows)
+        others = [report.score(arm, metric) for metric in report.metrics[1:]]
+        means = ("–" if one is None else f"{one.mean:.1%}" for one in others)
+        told = (None if one is None else round(one) for one in figures)
+        rows.append((name, share(report.score(arm)), ahead, *means, *told))
+    ahead, also = f"#ahead of {plain(report.baseline, 16)}", [f"#{name}" for name in report.metrics[1:]]
+    return table("", ("arm", f"#{report.metric}", ahead, *also, "#tokens", "#cost", "#laws"), rows)
 
 
 def shown(

@@ -232,11 +232,12 @@ def hindsight(reads: Sequence[Read], cut: int, budget: int) -> list[Question]:
         for value in message.used:
             if value in first and value not in shown and value not in found and not tail.holds(value):
                 evidence = tuple(dict.fromkeys((first[value], last[value])))
-                if any(Text(reads[place].words).holds(value) for place in evidence):
+                said = [Text(reads[place].words).excerpt(value) for place in evidence]
+                if around := said[-1] or said[0]:
                     kind = "name" if re.search(r"[^\W\d]", value) else "number"
                     kind = "path" if re.search(r"[/\\]|\.\w{1,4}$", value) else kind
                     asked = f"What message {at} needs"
-                    found[value] = Question(f"{at}: {value}", kind, asked, value, [*evidence], [value])
+                    found[value] = Question(f"{at}: {value}", kind, asked, around, [*evidence], [value])
         shown.update(message.seen, message.used)
     return list(found.values())[:_MAX_PROBES]
 

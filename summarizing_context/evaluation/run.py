@@ -79,7 +79,8 @@ class Run:
         dataset: What is measured.
         arms: Ways to make views, the one that the run is about first. By default this package without a model, beside
             two ways that need none; of recorded answers all arms that were read.
-        metrics: By default the values held; of recorded answers, beside their marks, the evidence kept.
+        metrics: The one that counts first. By default the values held and the evidence kept; of recorded answers,
+            beside their marks, the evidence kept.
         cassette: The file of replies, where an arm's settings name a model.
         baseline: The arm that the others are compared with.
         jobs: Logs at a time; one where a model is asked.
@@ -103,7 +104,7 @@ class Run:
             read = {arm for case in folder.cases for arm in folder.at(case).arms}
             self.arms = [Arm(name) for name in views.ARMS if not read or name in read]
         self.arms = self.arms or [Arm(views.OURS, Settings(max_tokens=16_000)), Arm("tail"), Arm("masking")]
-        self.metrics = self.metrics or [VALUES_HELD if folder is None else EVIDENCE_KEPT]
+        self.metrics = self.metrics or [*([VALUES_HELD] if folder is None else []), EVIDENCE_KEPT]
         known = views.MECHANICAL if folder is None else views.ARMS
         for arm in self.arms:
             if arm.settings is None and arm.name not in known:

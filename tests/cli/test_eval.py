@@ -1,6 +1,7 @@
 """`summarizing-context eval`: transcripts of one's own, comparing runs, and recorded answers."""
 
 import json
+import re
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -48,10 +49,13 @@ def test_a_worse_run_is_told_and_is_exit_status_1(run: Runner, tmp_path: Path):
     for one in document["asked"]:  # a run in which our views hold nothing
         one["answers"]["ours"]["points"]["held"] = 0.0
     document["settings"]["ours"]["max_tokens"] = 8_000
+    for one in document["views"]:
+        one["tokens"] *= 2 if one["arm"] == "ours" else 1
     (tmp_path / "new.json").write_text(json.dumps(document), encoding="utf8")
     told = run("eval", "compare", tmp_path / "old", tmp_path / "new.json", "--junit", junit, "--json", "-")
     assert (told.document["worse"], told.status) == (True, 1)
     assert "ours: max_tokens was 3000 in the old run, 8000 in the new one" in told.err
+    assert re.findall(r"(\w+): its views have [\d,]+ tokens, in the old run [\d,]+", told.err) == ["ours"]
     assert ElementTree.parse(junit).getroot().get("failures") != "0"
     assert run("eval", "compare", tmp_path / "new.json", tmp_path / "old").status == 0
     for one in document["asked"]:  # only what ours is measured against has become worse
@@ -63,7 +67,7 @@ def test_a_worse_run_is_told_and_is_exit_status_1(run: Runner, tmp_path: Path):
 
 def test_a_gate_for_ci_is_the_exit_status_and_a_file(run: Runner, folder: Path, tmp_path: Path):
     place = (folder, "--budget", "3k", "--jobs", 1, "--out", tmp_path / "a", "--junit", tmp_path / "a.xml")
-    assert run("eval", "run", *place, "--fail-under", "held=0.05,laws=0").status == 0
+    assert run("eval", "run", *place, "--fail-under", "held=0.05,evidence=0.05,laws=0").status == 0
     assert ElementTree.parse(tmp_path / "a.xml").getroot().get("failures") == "0"
     failed = run("eval", "run", *place, "--fail-under", "held=100%")
     assert (failed.status, "failed" in failed.out) == (1, True)
