@@ -398,6 +398,7 @@ HIGH_WATER = 0.92  # of a room, where nothing else is set
 ClosedShare = Annotated[float, Meta(ge=0, le=1)]
 FewTimes = Annotated[int, Meta(ge=1, le=1_000)]
 Seconds = Annotated[float, Meta(ge=0, le=86_400)]
+Dollars = Annotated[float, Meta(gt=0, lt=1e5)]
 Duration = Annotated[float, Meta(gt=0, lt=365 * 86_400)]  # in seconds
 SessionId = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9._:-]{1,200}\Z", title="1-200 characters of A-Za-z0-9._:-")]
 ProjectTag = Annotated[str, Meta(pattern=r"(?s)\A.{1,200}\Z", title="1-200 characters")]
@@ -538,6 +539,9 @@ class Settings:
         None, "Largest number of calls while a session is open; opening it again starts at 0."
     )
     max_input_tokens_per_session: Count | None = _setting(None, "Largest number of input tokens, likewise.")
+    max_cost_per_session: Dollars | None = _setting(
+        None, "US dollars, likewise, at the list price of the model; the call that reaches them is the last."
+    )
     max_wait: Seconds = _setting(0.0, "Seconds that an activation may wait for missing summaries.")
 
     token_counter: Literal["auto", "tiktoken", "estimate"] = _setting(

@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from functools import partial
 from inspect import Signature, signature
@@ -245,15 +246,37 @@ def delete_session(
 
 
 @command(family)
-def purge(place: Place, yes: options.Yes = False) -> Result:
-    """Remove for good what no session uses any longer, such as replaced logs."""
+def purge(
+    place: Place,
+    days: Annotated[int | None, option("DAYS", "Delete sessions unchanged for so long.", "--older-than", min=1)] = None,
+    yes: options.Yes = False,
+) -> Result:
+    """Remove for good what no session uses any longer, such as replaced logs; before that, what is old.
+
+    Examples:
+        sessions purge --store run.db --older-than 90 --yes
+    """
     store = store_of(place.load())
-    find_sessions(store)  # a wrong store is refused before the question
+    found = find_sessions(store)  # a wrong store is refused before the question
+    until = datetime.now(UTC) - timedelta(days=min(days or 0, 36_500))
+    old = [
+        name
+        for name, info in found.items()
+        if days is not None and info.writer_pid is None and datetime.fromisoformat(info.updated_at) < until
+    ]
+    also = f"{output.counted(len(old), 'session')} and all" if days is not None else "all"
     undone = "Undone edits cannot be brought back after it."
-    output.confirm(f"Remove all that no session uses any longer? {undone}", yes, "removed")
+    output.confirm(f"Remove {also} that no session uses any longer? {undone}", yes, "removed")
+
+    async def remove(opened: SessionStore) -> int:
+        for name in old:
+            await opened.delete_session(name)
+        return await opened.purge()
+
     with progress("purging", None):
-        freed = with_store(store, lambda opened: opened.purge(), read_only=False)
-    return Result({"freed_bytes": freed}, [f"Freed {freed:,} bytes."])
+        freed = with_store(store, remove, read_only=False)
+    deleted = f"Deleted {output.counted(len(old), 'session')}. " if days is not None else ""
+    return Result({"deleted": old, "freed_bytes": freed}, [f"{deleted}Freed {freed:,} bytes."])
 
 
 @command(family, name="export")

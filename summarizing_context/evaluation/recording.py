@@ -50,8 +50,8 @@ _SHAPE_NO_VIEW = (  # settings of places, the session, the machine and the model
     *("prompts", "prices", "session_id", "project", "max_tokens", "summarizer", "model", "token_counter", "max_wait"),
     *("allow_download", "idle_after", "concurrency", "call_timeout", "attempts", "breaker_failures"),
     *("breaker_cooldown", "max_calls_per_hour", "max_input_tokens_per_hour", "max_calls_per_session"),
-    *("max_input_tokens_per_session", "embedding", "embedding_model", "vector_store", "similarity_threshold"),
-    *("checkpoint_interval_messages", "memory_include", "memory_extract"),
+    *("max_input_tokens_per_session", "max_cost_per_session", "embedding", "embedding_model", "vector_store"),
+    *("similarity_threshold", "checkpoint_interval_messages", "memory_include", "memory_extract"),
 )
 
 logger = logging.getLogger(__name__)

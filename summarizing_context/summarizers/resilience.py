@@ -38,6 +38,7 @@ from summarizing_context.errors import (
     SummarizerTimeout,
 )
 from summarizing_context.messages.tokens import estimate_text
+from summarizing_context.models import FREE, load_models
 from summarizing_context.settings import Settings
 from summarizing_context.summarizers.base import BreakerState, CallStatistics, Summarizer, SummaryJob, SummaryReply
 from summarizing_context.summarizers.host import HostSummarizer
@@ -154,12 +155,15 @@ class Spent:
 
 class Caps:
     """Hard caps on calls and input tokens, of an hour and of a session: a call that would exceed one is not let
-    through. One that can never fit ends the calls of this session. Calls are counted in `figures`."""
+    through. One that can never fit ends the calls of this session. So does the cap on dollars once it is reached.
+    Calls are counted in `figures`."""
 
     def __init__(self, settings: Settings, figures: CallStatistics) -> None:
         self._figures = figures
         names = [f"max_{what}_per_{time}" for time in ("hour", "session") for what in ("calls", "input_tokens")]
+        names.append("max_cost_per_session")
         self._caps = {name: inf if (cap := getattr(settings, name)) is None else cap for name in names}
+        self.price = FREE
         self._spent: list[Spent] = []
         self._next = 1  # input tokens of the call that found no room: until one is let through, it is the next
 
@@ -167,13 +171,16 @@ class Caps:
         """Return the seconds until each cap, by its setting, may let a call through with so many input tokens, else the
         next; inf for never in this session."""
         tokens = self._next if tokens is None else max(tokens, 1)
-        hour_calls, hour_tokens, most_calls, most_tokens = self._caps.values()
+        hour_calls, hour_tokens, most_calls, most_tokens, most_cost = self._caps.values()
         self._spent = [spent for spent in self._spent if spent.at + 3600 > now]
         later = self._spent[0].at + 3600 - now if self._spent else inf  # then the oldest counts no more
         used = sum(spent.tokens for spent in self._spent) + tokens
         is_over = [len(self._spent) >= hour_calls, used > hour_tokens]
         is_over += [self._figures.model_calls >= most_calls, self._figures.input_tokens + tokens > most_tokens]
-        waits = (later, later if tokens <= hour_tokens else inf, inf, inf)
+        figures = self._figures
+        cost = self.price.cost(figures.input_tokens, figures.output_tokens, figures.cached_tokens)
+        is_over.append(cost >= most_cost)
+        waits = (later, later if tokens <= hour_tokens else inf, inf, inf, inf)
         return {name: wait if over else 0.0 for name, wait, over in zip(self._caps, waits, is_over, strict=True)}
 
     def ready_in(self, now: float, tokens: int | None = None) -> float:
@@ -355,6 +362,13 @@ class ResilientSummarizer:
         self._breaker = Breaker(failures=settings.breaker_failures, cooldown=settings.breaker_cooldown)
         self._figures = CallStatistics()
         self._caps = Caps(settings, self._figures)
+        if settings.max_cost_per_session is not None:
+            price = load_models(settings.prices).price_of(self.model)
+            if price is None:
+                raise SettingsError(
+                    f"max_cost_per_session: no price of {self.model or name} is known; name it in the file of `prices`"
+                )
+            self._caps.price = price
         self._reached: set[str] = set()  # caps that were warned of
         self._refused_jobs: set[str] = set()  # by range hash, since a reply was good
         self._checking = anyio.Lock()

@@ -4,6 +4,8 @@ import io
 import json
 import shlex
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -187,6 +189,12 @@ def test_deleting_asks_unless_told_not_to(run: Runner, store, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.StringIO(""))  # no answer
     for command in (("delete", "s2"), ("purge",)):
         assert "give --yes" in run("sessions", *command, "--store", store).err
+    aged = ("sessions", "purge", "--store", store, "--older-than", 90, "--yes", "--json", "-")
+    assert run(*aged).document["deleted"] == []
+    with closing(sqlite3.connect(store)) as raw, raw:
+        raw.execute("update sessions set updated_at = '2026-01-31T00:00:00+00:00' where session_id = 's4'")
+    assert run(*aged).document["deleted"] == ["s4"]
+    assert "s4" not in run("sessions", "list", "--store", store).out
     monkeypatch.setenv("FORCE_COLOR", "1")  # as on a terminal
     purged = run("sessions", "purge", "--store", store, "--yes")
     assert (purged.status, "purging" in purged.err, "0:00:0" in purged.err) == (0, True, True)

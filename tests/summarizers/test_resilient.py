@@ -1,6 +1,7 @@
 """Retries, refusals, time limits, breaker and caps of the calls for summaries, and what is counted and told of them."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -8,6 +9,7 @@ import pytest
 
 from summarizing_context import Settings
 from summarizing_context.errors import (
+    SettingsError,
     SummarizerError,
     SummarizerNotReady,
     SummarizerRateLimited,
@@ -182,6 +184,20 @@ async def test_a_session_cap_ends_the_calls_and_an_hourly_one_has_room_again_aft
     outer, inner, _ = resilient(GOOD, max_input_tokens_per_session=SIZE * 5 // 2)
     await at_once(outer, 8)
     assert (outer.statistics().input_tokens, outer.ready_in()) == (2 * SIZE, None)
+
+
+async def test_a_cap_in_dollars_goes_by_the_price_of_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    prices, capped = tmp_path / "prices.toml", {"max_cost_per_session": 3.5 * SIZE / 1e6}
+    monkeypatch.setattr(Scripted, "model", "mine", raising=False)
+    with pytest.raises(SettingsError, match="no price of mine"):
+        resilient(GOOD, **capped)
+    prices.write_text("as_of = 2026-11-10\n[models.mine]\ninput = 1.0\noutput = 0.0\n", encoding="utf8")
+    outer, inner, clock = resilient(GOOD, **capped, prices=prices)
+    for _ in range(4):
+        await at_once(outer, 1)
+    clock.time += 1e6
+    assert "cap of this session" in str(await failure(outer))
+    assert (len(inner.asked), outer.ready_in()) == (4, None)
 
 
 async def test_a_call_that_never_fits_keeps_no_room_from_the_summaries():
