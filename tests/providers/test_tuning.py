@@ -141,8 +141,6 @@ def test_a_process_that_is_ended_keeps_every_reply_that_it_has(checkout):
 
 @pytest.mark.parametrize("optimizer", ["model", "gepa"])
 def test_the_model_writes_a_better_prompt_from_hindsight(checkout, monkeypatch, capsys, optimizer):
-    if optimizer == "gepa":
-        pytest.importorskip("gepa", reason="the extra gepa is not installed")
     asked = ("--propose", 2, "--optimizer", optimizer)
     with serving_apart(answering) as server:
         assert tune("--dry-run", *asked, "--json", "-", at=server, logs=SOME) == 0
