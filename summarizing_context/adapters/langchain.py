@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 from summarizing_context.adapters import open_sessions as shared
 from summarizing_context.errors import ContextClosedError, MessageError, MissingExtraError, SettingsError, briefly
 from summarizing_context.messages.reading import Message, encode_message, kind_of, shape_of
+from summarizing_context.retrieval.tools import COMPACT_TOOL, answer_compact
 from summarizing_context.sessions.session import Statistics
 from summarizing_context.settings import Settings
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
@@ -30,11 +31,20 @@ try:
     from langchain_core.language_models import BaseChatModel
     from langchain_core.messages import AIMessage, BaseMessage, ChatMessage, HumanMessage, SystemMessage, ToolMessage
     from langchain_core.messages.utils import convert_to_messages
+    from langchain_core.tools import StructuredTool
     from langchain_core.utils.function_calling import convert_to_openai_tool
 except ImportError as error:
     raise MissingExtraError("langchain", "the adapter for LangChain needs langchain 1.3 or newer") from error
 
 Result = TypeVar("Result")
+
+def compact_tool() -> StructuredTool:
+    """Return `context_compact` for the tools of an agent: a call says that a task is done, so views cover it."""
+    name, about, schema = COMPACT_TOOL.schema().values()
+    return StructuredTool.from_function(
+        lambda **given: answer_compact(given), name=name, description=about, args_schema=schema
+    )
+
 
 _KEY = "_langchain"  # of a row; what begins with an underscore is never sent
 

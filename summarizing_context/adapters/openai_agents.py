@@ -14,11 +14,13 @@ from summarizing_context.adapters.response_items import COMPACTED, NAME, ViewWri
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import MissingExtraError, SettingsError, briefly
 from summarizing_context.messages.reading import Message
+from summarizing_context.retrieval.tools import COMPACT_TOOL, answer_compact
 from summarizing_context.settings import Settings
 
 try:
     from agents.handoffs import get_conversation_history_wrappers
     from agents.run_config import CallModelData, ModelInputData
+    from agents.tool import FunctionTool
 except ImportError as error:
     raise MissingExtraError("openai-agents", "the OpenAI Agents SDK is not installed, or too old") from error
 
@@ -26,6 +28,16 @@ _KEPT_BY_SERVER = (
     "with conversation_id or previous_response_id, the automatic one too, each request holds only what is new, and no "
     "view can shorten what the server keeps. Leave them out and keep the history in a Session, or leave out the filter"
 )
+
+
+def compact_tool() -> FunctionTool:
+    """Return `context_compact` for the tools of an agent: a call says that a task is done, so views cover it."""
+    name, about, schema = COMPACT_TOOL.schema().values()
+
+    async def answer(_: Any, arguments: str) -> str:
+        return answer_compact(arguments)
+
+    return FunctionTool(name, about, schema, answer, strict_json_schema=False)
 
 
 class SummarizingFilter(AbstractAsyncContextManager["SummarizingFilter"]):

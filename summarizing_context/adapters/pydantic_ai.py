@@ -16,17 +16,25 @@ from summarizing_context.adapters import open_sessions as shared
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import MissingExtraError
 from summarizing_context.messages.reading import Message, canonical_json
+from summarizing_context.retrieval.tools import COMPACT_TOOL, answer_compact
 from summarizing_context.settings import Settings
 
 try:
     from pydantic_ai import messages as host
     from pydantic_ai.capabilities import AbstractCapability
+    from pydantic_ai.tools import Tool
     from pydantic_core import to_json, to_jsonable_python
 except ImportError as error:
     raise MissingExtraError("pydantic-ai", "pydantic_ai is not installed, or too old for capabilities") from error
 
 _NAME = "_part"  # the field of a row that names what it was made of; never sent and never counted
 _LEFT_OUT = "[thinking left out]"  # where a view leaves nothing else of a message
+
+
+def compact_tool() -> Tool[Any]:
+    """Return `context_compact` for the tools of an agent: a call says that a task is done, so views cover it."""
+    name, about, schema = COMPACT_TOOL.schema().values()
+    return Tool.from_schema(lambda **given: answer_compact(given), name, about, schema)
 
 
 class SummarizingCapability(AbstractCapability[Any], AbstractAsyncContextManager["SummarizingCapability"]):
