@@ -1,4 +1,4 @@
-"""Report the size of the package beside its budget, and how far a call travels through it.
+"""Report the size of the package by its rooms, and how far a call travels through it.
 
     python -m evals.house
 
@@ -33,13 +33,7 @@ from summarizing_context.concurrency import WorkerThread
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "summarizing_context"
 
-BUDGETS = {  # lines of the design, give or take a fifth
-    "errors": 220, "concurrency": 120, "settings": 400, "messages": 1_900, "extraction": 850, "stores": 1_900,
-    "log": 1_500, "summarizers": 2_500, "worker": 900, "views": 2_300, "sessions": 1_000, "retrieval": 1_500,
-    "context": 450, "commands": 350, "assembly": 250, "transcripts": 1_600, "adapters": 2_500, "cli": 1_800,
-    "evaluation": 3_200, "contrib": 4_000, "others": 0,
-}  # fmt: skip
-TOTALS = {"summarizing_context": 30_000, "tests": 24_000, "evals": 3_000}
+BUDGETS = {"summarizing_context": 30_000, "tests": 24_000, "evals": 3_500}  # lines
 
 TURNS, BUDGET = 300, 16_000  # of the session in which calls are followed
 WARM = 3  # activations after which they are
@@ -57,15 +51,14 @@ def lines_of(folder: str) -> Counter[str]:
 
 
 def rooms() -> Table:
-    """Return a table of the lines of each room and of each total."""
-    found = lines_of("summarizing_context")
-    lines = {name: found.pop(name, 0) for name in BUDGETS} | {"others": found.total()}
-    lines |= {name: lines_of(name).total() for name in TOTALS}
+    """Return a table of the lines of each room of the package, and of each total beside its budget."""
     shown = table("The house", ("room", "#lines", "#budget", "#over"), wide="room")
-    for budgets in (BUDGETS, TOTALS):
-        for name, budget in budgets.items():
-            shown.add_row(name, f"{lines[name]:,}", f"{budget:,}", f"{lines[name] / budget - 1:+.0%}" if budget else "")
-        shown.add_section()
+    for room, lines in lines_of("summarizing_context").most_common():
+        shown.add_row(room, f"{lines:,}")
+    shown.add_section()
+    for name, budget in BUDGETS.items():
+        lines = lines_of(name).total()
+        shown.add_row(name, f"{lines:,}", f"{budget:,}", f"{lines / budget - 1:+.0%}")
     return shown
 
 

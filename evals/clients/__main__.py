@@ -112,8 +112,8 @@ async def say(
     verdict.check(expected in words, f"{text!r}: expected {expected!r}, heard {words[-300:]!r}; {errors[-600:]!r}")
 
 
-async def run_session(client: Program, verdict: Verdict, steps: int, budget: int | None) -> None:
-    """Drive one client through a session, and judge it; without a budget, there is no proxy."""
+async def run_session(client: Program, verdict: Verdict, steps: int, budget: int | None, away: float) -> None:
+    """Drive a client through a session, its user `away` for some seconds, and judge it; no proxy without a budget."""
     cuts = (steps * 3 // 5, steps * 9 // 10)
     plan = Plan(steps, cuts=cuts, pause=steps * 4 // 5)
     work, provider = write_sources(client.folder / "work"), Provider(plan)
@@ -128,6 +128,7 @@ async def run_session(client: Program, verdict: Verdict, steps: int, budget: int
         await say(client, "You were interrupted. Go on.", work, verdict, plan.words(cuts[1]))
         if client.compaction:
             await say(client, client.compaction, work, verdict)
+        await asyncio.sleep(away)
         await say(client, "Go on to the end.", work, verdict, plan.words())
         told: dict[str, Any] = {}
         if budget is not None:
@@ -173,6 +174,7 @@ def main() -> int:
     parser.add_argument("--client", default="claude,codex,opencode", help=f"of {', '.join(PROGRAMS)}")
     parser.add_argument("--steps", type=int, default=100, help="of the main session; from 10 to 400")
     parser.add_argument("--budget", type=int, default=40_000, help="tokens of a request")
+    parser.add_argument("--away", type=float, default=0.0, help="seconds before the end, in which a cache may expire")
     ways = parser.add_mutually_exclusive_group()
     ways.add_argument("--direct", action="store_true", help="without the proxy")
     ways.add_argument("--plugins", action="store_true", help="with the plug-ins")
@@ -194,7 +196,7 @@ def main() -> int:
             if options.plugins:
                 asyncio.run(run_plugin(client, verdict, options.steps, options.budget))
             else:
-                asyncio.run(run_session(client, verdict, options.steps, budget))
+                asyncio.run(run_session(client, verdict, options.steps, budget, options.away))
         verdicts.append(verdict)
     made = Table("", *(f"{one.client} {one.version}" for one in verdicts), title="Real clients")
     for figure in [*asdict(verdicts[0])][2:-1]:
