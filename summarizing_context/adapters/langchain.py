@@ -38,6 +38,7 @@ except ImportError as error:
 
 Result = TypeVar("Result")
 
+
 def compact_tool() -> StructuredTool:
     """Return `context_compact` for the tools of an agent: a call says that a task is done, so views cover it."""
     name, about, schema = COMPACT_TOOL.schema().values()

@@ -248,7 +248,7 @@ def delete_session(
 @command(family)
 def purge(
     place: Place,
-    days: Annotated[int | None, option("DAYS", "Delete sessions unchanged for so long.", "--older-than", min=1)] = None,
+    days: Annotated[int | None, option("DAYS", "Sessions unchanged so long too.", "--older-than", min=1)] = None,
     yes: options.Yes = False,
 ) -> Result:
     """Remove for good what no session uses any longer, such as replaced logs; before that, what is old.
@@ -257,16 +257,12 @@ def purge(
         sessions purge --store run.db --older-than 90 --yes
     """
     store = store_of(place.load())
-    found = find_sessions(store)  # a wrong store is refused before the question
-    until = datetime.now(UTC) - timedelta(days=min(days or 0, 36_500))
-    old = [
-        name
-        for name, info in found.items()
-        if days is not None and info.writer_pid is None and datetime.fromisoformat(info.updated_at) < until
-    ]
-    also = f"{output.counted(len(old), 'session')} and all" if days is not None else "all"
+    closed = [info for info in find_sessions(store).values() if info.writer_pid is None]  # or the store is a wrong one
+    until = datetime.now(UTC) - timedelta(days=min(days or 36_500, 36_500))
+    old = [info.session_id for info in closed if datetime.fromisoformat(info.updated_at) < until]
+    named = output.counted(len(old), "old session")
     undone = "Undone edits cannot be brought back after it."
-    output.confirm(f"Remove {also} that no session uses any longer? {undone}", yes, "removed")
+    output.confirm(f"Remove {named}, and all that no session uses any longer? {undone}", yes, "removed")
 
     async def remove(opened: SessionStore) -> int:
         for name in old:
@@ -275,8 +271,7 @@ def purge(
 
     with progress("purging", None):
         freed = with_store(store, remove, read_only=False)
-    deleted = f"Deleted {output.counted(len(old), 'session')}. " if days is not None else ""
-    return Result({"deleted": old, "freed_bytes": freed}, [f"{deleted}Freed {freed:,} bytes."])
+    return Result({"deleted": old, "freed_bytes": freed}, [f"Removed {named}; freed {freed:,} bytes."])
 
 
 @command(family, name="export")
