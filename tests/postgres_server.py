@@ -12,7 +12,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ import pytest
 from summarizing_context.contrib.postgres.store import read_address
 from summarizing_context.settings import is_address
 
+UTF8 = ("-E", "UTF8", "-N", "--locale=C")
 PATIENCE = 120  # seconds
 NOBODY = 65534
 LEASE = 60  # seconds; no test waits for its end
@@ -46,11 +47,8 @@ class Server:
         """Make the files of a new server."""
         if "user" in self._options:
             os.chown(self._folder, NOBODY, NOBODY)
-        command = [self._binaries / "initdb", "-D", "data", "-U", "postgres", "-A", "trust", "-E", "UTF8", "-N"]
-        command += ["--locale=C"]
-        done = subprocess.run(command, capture_output=True, check=False, timeout=PATIENCE, **self._options)
-        if done.returncode:
-            raise RuntimeError(done.stderr.decode())
+        command = [self._binaries / "initdb", "-D", "data", "-U", "postgres", "-A", "trust", *UTF8]
+        subprocess.run(command, capture_output=True, check=True, timeout=PATIENCE, **self._options)
 
     def start(self) -> None:
         """Start it, and wait until it takes connections."""
@@ -58,14 +56,13 @@ class Server:
 
     def _run(self) -> None:
         """Start its process if there is none; it ends at once while one of a killed server is still there."""
-        if self._process is not None and self._process.poll() is None:
-            return
-        settings = ["listen_addresses=", f"unix_socket_directories={self._folder}", "fsync=off"]
-        settings += ["max_connections=200", "shared_buffers=32MB"]
-        command = [self._binaries / "postgres", "-D", "data", *(f"--{one}" for one in settings)]
-        with (self._folder / "log").open("ab") as log:
-            streams = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
-            self._process = subprocess.Popen(command, **streams, **self._options)
+        if self._process is None or self._process.poll() is not None:
+            settings = ["listen_addresses=", f"unix_socket_directories={self._folder}", "fsync=off"]
+            settings += ["max_connections=200", "shared_buffers=32MB"]
+            command = [self._binaries / "postgres", "-D", "data", *(f"--{one}" for one in settings)]
+            with (self._folder / "log").open("ab") as log:
+                streams = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
+                self._process = subprocess.Popen(command, **streams, **self._options)
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
         """End it: SIGINT breaks all connections, SIGKILL leaves nothing tidy."""
@@ -103,26 +100,21 @@ def binaries() -> list[Path]:
 @contextmanager
 def started() -> Iterator[Server]:
     """A server for the length of the block, in memory if that can be; the test is skipped where none can be started."""
-    if find_spec("psycopg") is None:
-        pytest.skip("psycopg is not installed")
-    memory = Path("/dev/shm")
-    folder = Path(tempfile.mkdtemp(prefix="pg", dir=memory if os.access(memory, os.W_OK) else None))
-    folder.chmod(0o755)
-    try:
+    pytest.importorskip("psycopg")
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    with tempfile.TemporaryDirectory(prefix="pg", dir=memory) as name, ExitStack() as at_the_end:
+        folder = Path(name)
+        folder.chmod(0o755)
         for place in binaries():
             server = Server(place, folder)
-            with suppress(OSError, RuntimeError):  # this user may not run them
+            with suppress(OSError, subprocess.SubprocessError):  # this user may not run them
                 server.create()
                 break
         else:
             pytest.skip("no PostgreSQL server can be started here; name one by TEST_POSTGRES_URL")
-        try:
-            server.start()
-            yield server
-        finally:
-            server.stop()
-    finally:
-        shutil.rmtree(folder)
+        at_the_end.callback(server.stop)
+        server.start()
+        yield server
 
 
 @contextmanager

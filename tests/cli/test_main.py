@@ -22,21 +22,16 @@ PROGRAM = [sys.executable, "-m", "summarizing_context"]
 PAIR = [says("user", "hello"), says("assistant", "hi")]
 EMPTY = re.compile(r"error: Invalid value for '.*: it is empty; name a file or a folder; see --help\n")
 ARGUMENTS = ["replay", "import", "eval run", "eval compare", "eval compare x", "eval ask", "tune", "sessions import"]
-PLACES = [
-    (words, option)
-    for words, text in helps().items()
-    for option in re.findall(r"^│ (--[a-z-]+)[ \S]*? (?:FILE|DIR|PATH|STORE) ", text, re.MULTILINE)
-]
 FAMILIES = {(), ("eval",), ("sessions",), ("prompts",)}
 
 
 def test_the_help_of_every_command_fits_a_screen():
-    assert {words: text.count("\n") for words, text in helps().items() if text.count("\n") > 40} == {}
-    assert {max(map(len, text.splitlines())) for text in helps().values()} == {80}
-    assert not [words for words, text in helps().items() if "…" in text or "<bool>" in text]
     assert {*COMMANDS} - {"help"} < {words[0] for words in helps() if words}
     assert len(helps()) > 44
-    assert {words for words, text in helps().items() if "--json" not in text} == FAMILIES
+    for words, text in helps().items():
+        assert (text.count("\n") <= 40, max(map(len, text.splitlines()))) == (True, 80), words
+        assert not re.search("…|<bool>", text), words
+        assert ("--json" in text) is (words not in FAMILIES), words
 
 
 @pytest.mark.parametrize("words", helps(), ids=" ".join)
@@ -50,8 +45,10 @@ def test_the_help_of_a_command_shows_only_its_own_examples_with_options_that_it_
 
 
 def test_an_empty_path_is_refused_on_one_line(run: Runner):
-    assert len(PLACES) > 90
-    for words in [*((*words, option) for words, option in PLACES), *map(str.split, ARGUMENTS)]:
+    options = re.compile(r"^│ (--[a-z-]+)[ \S]*? (?:FILE|DIR|PATH|STORE) ", re.MULTILINE)
+    places = [(*words, option) for words, text in helps().items() for option in options.findall(text)]
+    assert len(places) > 90
+    for words in [*places, *map(str.split, ARGUMENTS)]:
         for empty in ("", " \t"):
             ran = run(*words, empty)
             assert (ran.status, ran.out) == (2, "")
@@ -62,36 +59,25 @@ def test_each_failure_has_its_status_and_one_line(run: Runner, tmp_path: Path):
     store = fill_store(tmp_path / "run.db", "s1", PAIR)
     (tmp_path / "notes").write_text("these are notes, no database at all " * 10)
     log = write_transcript(tmp_path / "log.jsonl", PAIR)
-    failing: dict[tuple[object, ...], int] = {
-        ("view", "s1", "--store", store, "--config", tmp_path / "none.toml"): 2,  # what is given is wrong
-        ("undo", "s1", "--store", store): 2,
-        ("view", "s1", "--store", store, "--budget", "1"): 3,  # a view is refused
-        ("view", "s1", "--store", tmp_path / "none.db"): 4,  # the store, or the environment
-        ("view", "s1", "--store", tmp_path / "notes"): 4,
-        ("replay", log, "--json", tmp_path / "none" / "figures.json"): 4,
-    }
-    for command, status in failing.items():
-        ran = run(*command)
-        said = [line for line in ran.err.splitlines() if not line.startswith("Replaying")]
-        assert (ran.status, ran.out, len(said)) == (status, "", 1), ran
-        assert said[0].startswith("error: ")
 
+    def fails(command: str, status: int) -> None:
+        ran = run(*command.split())
+        (said,) = [line for line in ran.err.splitlines() if not line.startswith("Replaying")]
+        assert (ran.status, ran.out, said.startswith("error: ")) == (status, "", True), ran
+
+    fails(f"view s1 --store {store} --config {tmp_path}/none.toml", 2)  # what is given is wrong
+    fails(f"undo s1 --store {store}", 2)
+    fails(f"view s1 --store {store} --budget 1", 3)  # a view is refused
+    fails(f"view s1 --store {tmp_path}/none.db", 4)  # the store, or the environment
+    fails(f"view s1 --store {tmp_path}/notes", 4)
+    fails(f"replay {log} --json {tmp_path}/none/figures.json", 4)
     assert not (tmp_path / "none.db").exists()  # nothing is made
 
     async def held() -> None:
         async with open_context(Settings(store=store, session_id="s1")):
-            ran = await anyio.to_thread.run_sync(run, "pin", "s1", "0", "--store", store)
-            assert (ran.status, ran.out, ran.err.count("\n")) == (4, "", 1)
+            await anyio.to_thread.run_sync(fails, f"pin s1 0 --store {store}", 4)
 
     anyio.run(held)
-
-
-def test_an_interrupt_ends_a_command_with_130_and_one_line():
-    with subprocess.Popen([*PROGRAM, "demo"], stderr=subprocess.PIPE, text=True, cwd=ROOT) as ran:
-        assert ran.stderr.readline().startswith("Replaying the demo session: ")
-        ran.send_signal(signal.SIGINT)
-        assert ran.stderr.read() == "error: stopped; nothing that was stored is lost\n"
-        assert ran.wait(60) == 130
 
 
 INTERRUPTED = """
@@ -109,20 +95,21 @@ runpy.run_module("summarizing_context", run_name="__main__")
 """
 
 
-def test_an_interrupt_while_a_class_is_made_ends_a_command_with_130_too(tmp_path: Path):
-    (tmp_path / "interrupted.py").write_text(INTERRUPTED, encoding="utf8")
-    paths = {"PYTHONPATH": os.pathsep.join([str(ROOT), str(tmp_path)])}
-    assert run_python(["-m", "interrupted"], env=paths).returncode == 130
+def test_an_interrupt_ends_a_command_with_130_and_one_line_also_while_a_class_is_made():
+    with subprocess.Popen([*PROGRAM, "demo"], stderr=subprocess.PIPE, text=True, cwd=ROOT) as ran:
+        assert ran.stderr.readline().startswith("Replaying the demo session: ")
+        ran.send_signal(signal.SIGINT)
+        assert ran.stderr.read() == "error: stopped; nothing that was stored is lost\n"
+        assert ran.wait(60) == 130
+    assert run_python(["-c", INTERRUPTED]).returncode == 130
 
 
 def test_every_problem_of_a_file_of_settings_has_a_line(run: Runner, tmp_path: Path):
     config = tmp_path / "agent.toml"
     config.write_text('[summarizing_context]\nhigh_water = 2\nsesion_id = "s1"\nmodel = 3\n')
-    ran = run("view", "s1", "--store", tmp_path / "run.db", "--config", config)
-    lines, start = ran.err.splitlines(), f"error: {config}: [summarizing_context] "
-    assert (ran.status, len(lines)) == (2, 3)
-    assert all(line.startswith(start) or "unknown setting" in line for line in lines)
-    assert [sum(name in line for line in lines) for name in ("high_water", "sesion_id", "model")] == [1, 1, 1]
+    ran = run("view", "s1", "--config", config)
+    named = re.findall(rf"^error: .*{re.escape(str(config))}: \[summarizing_context\] (\w+)", ran.err, re.MULTILINE)
+    assert (ran.status, ran.err.count("\n"), named) == (2, 3, ["high_water", "sesion_id", "model"])
 
 
 def test_a_reader_who_has_seen_enough_changes_no_exit_status(tmp_path: Path):
@@ -142,10 +129,7 @@ def test_the_version_is_told_and_commands_are_completed_where_a_shell_asks(run: 
     assert run_python(["-c", script], env=asked).stdout.split() == ["expand"]
 
 
-# Commands without a session, and those that serve
-
-
-def test_one_prompt_is_shown_with_its_text(run: Runner):
+def test_one_prompt_is_shown_with_its_text_and_a_folder_of_the_user_goes_first(run: Runner, tmp_path: Path):
     assert run("prompts", "show", "segment").out == f"{latest('segment').text}\n"  # a file to begin with
     assert run("prompts", "show", "rollup/v4", "--json", "-").document["text"] == load("rollup/v4").text
     listed = run("prompts", "list", "--json", "-").document["prompts"]
@@ -153,27 +137,24 @@ def test_one_prompt_is_shown_with_its_text(run: Runner):
     assert all(100 < row["fixed_tokens"] <= (600 if row["name"] == "rules/v1" else 450) for row in listed)
     assert load("segment/v3").hash[:12] in run("prompts", "list").out
 
-
-def test_a_folder_of_the_user_goes_before_what_is_shipped(run: Runner, tmp_path: Path):
-    own = tmp_path / "mine" / "segment" / "v9.md"
+    mine, own = ("--prompts", tmp_path / "mine"), tmp_path / "mine" / "segment" / "v9.md"
     own.parent.mkdir(parents=True)
     own.write_text("---\npurpose: Mine.\n---\n{{max_tokens}} \x1b[31mtokens", encoding="utf8")
-    ran = run("prompts", "show", "segment", "--prompts", tmp_path / "mine")
+    ran = run("prompts", "show", "segment", *mine)
     assert ("segment/v9: Mine." in ran.err, "\x1b" in ran.out) == (True, False)
-    assert run("prompts", "show", "memory", "--prompts", tmp_path / "mine").status == 0
+    assert run("prompts", "show", "memory", *mine).status == 0
     own.write_text("no front matter", encoding="utf8")
-    assert run("prompts", "list", "--prompts", tmp_path / "mine").status == 2
+    assert run("prompts", "list", *mine).status == 2
 
 
 def test_a_request_is_rendered_for_a_transcript(run: Runner, tmp_path: Path):
     messages = [says("user", f"{at} " + "look at the log in /var/log/app.log again " * 200) for at in range(6)]
-    file = write_transcript(tmp_path / "run.jsonl", messages)
-    rendered = run("prompts", "render", "segment", file, "--json", "-").document
+    command = ("prompts", "render", "segment", write_transcript(tmp_path / "run.jsonl", messages))
+    rendered = run(*command, "--json", "-").document
     assert rendered["system"] == latest("segment").render(max_tokens=rendered["max_tokens"])
     assert messages[0]["content"][:40] in rendered["user"]
-    ran = run("prompts", "render", "segment", file, "--number", 99)
-    assert ran.status == 2
-    assert f"this log makes {rendered['among']} such requests; give --number" in " ".join(ran.err.split())
+    ran = run(*command, "--number", 99)
+    assert (ran.status, f"this log makes {rendered['among']} such requests; give --number" in ran.err) == (2, True)
 
 
 @pytest.mark.parametrize("words", [("inspect", "--no-browser"), ("proxy",)])

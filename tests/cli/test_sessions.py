@@ -7,18 +7,40 @@ import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
-from cli.commands import Runner, fill_store, says
+from cli.commands import Ran, Runner, fill_store, says
 
 from summarizing_context.commands import COMMANDS
 from summarizing_context.evaluation.demo import demo_session
 
-PARTS = ("system", "pin", "header", "block", "tail")
+PARTS = ("header", "block", "system", "pin", "tail")
 DEMO = demo_session(turns=10)
 STEPS = [says("assistant", f"Step {n}. " * 60) for n in range(60)]
 LOG = [says("user", "The walrus is called Ursula.\x1b[31m"), *STEPS, says("user", "Fix the billing tables")]
 SHORT = [says("user", "hello \x1b[31m there"), says("assistant", "billing again, für 5 €")]
+
+
+class Store(NamedTuple):
+    """A store of four sessions, and the commands on it."""
+
+    path: Path
+    run: Runner
+
+    def ran(self, words: str, *more: object) -> Ran:
+        return self.run(*words.split(), *more, "--store", self.path)
+
+    def out(self, words: str, *more: object) -> str:
+        ran = self.ran(words, *more)
+        assert ran.status == 0, ran.err
+        return ran.out
+
+    def json(self, words: str, *more: object) -> dict[str, Any]:
+        return json.loads(self.out(words, *more, "--json", "-"))
+
+    def found(self, words: str) -> list[tuple[str, int]]:
+        return sorted((hit["session_id"], hit["start"]) for hit in self.json(f"search {words}")["hits"])
 
 
 @pytest.fixture(scope="module")
@@ -33,168 +55,142 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def store(filled: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(filled, tmp_path / "copy")) / "run.db"
+def store(run: Runner, filled: Path, tmp_path: Path) -> Store:
+    return Store(Path(shutil.copytree(filled, tmp_path / "copy")) / "run.db", run)
 
 
-def test_a_view_has_its_budget_and_its_parts(run: Runner, store):
-    for given, budget in ((None, 6_000), ("4k", 4_000), (6_000, 6_000), ("9k", 9_000)):  # without one the last one
-        more = () if given is None else ("--budget", given)
-        document = run("view", "long", "--store", store, *more, "--json", "-").document
-        assert document["tokens"] <= document["budget"] == budget
-        assert document["tokens"] == sum(row["tokens"] for row in document["messages"])
-        numbers = {part: [row["message"] for row in document["messages"] if row["part"] == part] for part in PARTS}
-        assert (numbers["header"], numbers["system"]) == ([None], [0])
-        assert numbers["block"] == [None]  # the standing rules
-        assert all(DEMO[at]["role"] == "user" for at in numbers["pin"])
-        assert numbers["tail"] == list(range(numbers["tail"][0], len(DEMO)))
-        assert numbers["pin"] or budget != 6_000
+def test_a_view_has_its_budget_and_its_parts(store: Store):
+    for given, budget in (("", 6_000), ("--budget 4k", 4_000), ("--budget 9k", 9_000)):  # without one the last one
+        document = store.json(f"view long {given}")
+        rows = document["messages"]
+        assert sum(row["tokens"] for row in rows) == document["tokens"] <= document["budget"] == budget
+        header, block, system, pins, tail = ([row["message"] for row in rows if row["part"] == one] for one in PARTS)
+        assert (header, block, system) == ([None], [None], [0])  # the block has the standing rules
+        assert all(DEMO[at]["role"] == "user" for at in pins)
+        assert tail == list(range(tail[0], len(DEMO)))
+        assert pins or budget != 6_000
+
+    shown, full = store.out("view s2"), store.out("view s2 --full")
+    assert "\x1b" not in shown + full
+    assert all(words in shown for words in ("2 messages", "hello ·[31m there"))
+    assert (json.loads(full), "für 5 €" in full) == (SHORT, True)
+    assert json.loads(store.out("view long --full")) == store.json("view long --full")["messages"]
 
 
-def test_the_messages_are_shown_and_with_full_as_they_are_sent_and_drive_no_terminal(run: Runner, store):
-    ran = run("view", "s2", "--store", store)
-    assert (ran.status, "\x1b" in ran.out) == (0, False)
-    assert all(words in ran.out for words in ("2 messages", "hello ·[31m there"))
-    ran = run("view", "s2", "--store", store, "--full")
-    assert (json.loads(ran.out), "\x1b" in ran.out, "für 5 €" in ran.out) == (SHORT, False, True)
-    document = run("view", "long", "--store", store, "--full", "--json", "-").document
-    assert json.loads(run("view", "long", "--store", store, "--full").out) == document["messages"]
-
-
-def test_status_tells_how_full_the_view_is(run: Runner, store):
-    ran = run("status", "long", "--store", store)
-    assert ran.status == 0
-    assert all(word in ran.out for word in ("of 6,000 tokens", "segments", "made by", "extractive"))
-    assert max(len(line) for line in ran.out.splitlines() if str(store) not in line) <= 100
-    document = run("status", "long", "--store", store, "--json", "-").document
+def test_status_tells_how_full_the_view_is(store: Store):
+    shown, document = store.out("status long"), store.json("status long")
+    assert all(word in shown for word in ("of 6,000 tokens", "segments", "made by", "extractive"))
+    assert max(len(line) for line in shown.splitlines() if str(store.path) not in line) <= 100
     assert document["statistics"]["messages"] == len(DEMO)
     assert 0 < document["budget"]["used_tokens"] <= document["budget"]["max_tokens"] == 6_000
-    nodes = document["nodes"]
-    assert nodes
+    first, *_ = nodes = document["nodes"]
     assert all(node["start"] < node["stop"] and node["tokens"] > 0 and node["text"] for node in nodes)
-    assert [node["start"] for node in nodes[1:]] == [node["stop"] for node in nodes[:-1]]
+    assert [node["start"] for node in nodes] == [first["start"], *(node["stop"] for node in nodes[:-1])]
 
 
-def test_a_stored_session_is_asked_and_summarized(run: Runner, store):
-    assert "Ursula" in run("recall", "s1", "walrus", "name", "--store", store, "--budget", "4k").out
-    assert "No memory" in run("memory", "s1", "walrus", "--store", store).out
-    assert run("ledger", "s1", "zebra", "--store", store, "--json", "-").document == {"facts": []}
-    shown = run("expand", "s1", "0", "line", "--store", store)
-    assert (shown.status, "[message 0: user]" in shown.out, "\x1b" in shown.out) == (0, True, False)
-    report = run("summarize", "s1", "walrus", "--store", store, "--budget", "8k", "--json", "-").document
-    assert report["activated"]
+def test_a_stored_session_is_asked_and_summarized(store: Store):
+    assert "Ursula" in store.out("recall s1 walrus name --budget 4k")
+    assert "No memory" in store.out("memory s1 walrus")
+    assert store.json("ledger s1 zebra") == {"facts": []}
+    shown = store.out("expand s1 0 line")
+    assert ("[message 0: user]" in shown, "\x1b" in shown) == (True, False)
+    assert store.json("summarize s1 walrus --budget 8k")["activated"]
 
-    id = run("pin", "s1", "Ursula bites", "--store", store, "--json", "-").document["id"]
-    assert run("pins", "s1", "--store", store, "--json", "-").document["pins"][0]["text"] == "Ursula bites"
-    assert run("compress", "s1", "--store", store, "--budget", "2k", "--json", "-").document["activated"]
-    assert "Ursula bites" in run("view", "s1", "--store", store, "--budget", "2k", "--json", "-").out
-    assert run("unpin", "s1", id, "--store", store).status == 0
-    assert run("pins", "s1", "--store", store, "--json", "-").document == {"pins": []}
+    id = store.json("pin s1", "Ursula bites")["id"]
+    assert store.json("pins s1")["pins"][0]["text"] == "Ursula bites"
+    assert store.json("compress s1 --budget 2k")["activated"]
+    assert "Ursula bites" in store.out("view s1 --budget 2k --json -")
+    assert store.json("unpin s1", id) == {"unpinned": id}
+    assert store.json("pins s1") == {"pins": []}
 
 
-def test_what_to_type_next_is_told_in_the_words_of_a_shell(run: Runner, store):
+def test_what_to_type_next_is_told_in_the_words_of_a_shell(store: Store):
     def typed(said: str) -> str:
-        line = said.strip().splitlines()[-1]
-        program, *arguments = shlex.split(line[line.index("summarizing-context") :])
-        ran = run(*arguments)
-        assert (program, ran.status) == ("summarizing-context", 0), ran.err
+        ran = store.run(*shlex.split(said.strip().rpartition("summarizing-context ")[2]))
+        assert ran.status == 0, ran.err
         return ran.out
 
-    onward = typed(run("expand", "s1", "0..60", "--store", store).out)
+    onward, back = typed(store.out("expand s1 0..60")), store.out("checkpoint s1", "the start")
     assert '<recalled messages="' in onward
-    back = run("checkpoint", "s1", "the start", "--store", store).out
     typed(typed(back))
-    typed(run("pin", "s1", "0", "--store", store).out)
+    typed(store.out("pin s1 0"))
     assert "/context" not in onward + back
-    named = " ".join(run("--help").out.split()).partition("as /context in a host")[2]
+    named = " ".join(store.run("--help").out.split()).partition("as /context in a host")[2]
     assert all(f"{name}," in named for name in COMMANDS if name != "help")
 
 
-def test_a_file_of_settings_that_names_store_and_session_asks_for_neither(run: Runner, store, tmp_path: Path):
-    config = tmp_path / "agent.toml"
-    config.write_text(f'[summarizing_context]\nstore = "{store}"\nsession_id = "s1"\n')
+def test_a_file_of_settings_that_names_store_and_session_asks_for_neither(store: Store):
+    config = store.path.with_name("agent.toml")
+    config.write_text(f'[summarizing_context]\nstore = "{store.path}"\nsession_id = "s1"\n')
+
     given = ("--config", config, "--json", "-")
-    assert run("status", *given).document["statistics"]["messages"] == len(LOG)
-    id = run("pin", "Ursula", "bites", *given).document["id"]
+    assert store.run("status", *given).document["statistics"]["messages"] == len(LOG)
+    id = store.run("pin", "Ursula", "bites", *given).document["id"]
     for words in ("view", "pins", "recall walrus", "expand 0", "search walrus", "search walrus --all"):
-        assert "Ursula" in run(*words.split(), *given).out, words
-    assert run("unpin", id, *given).document == {"unpinned": id}
-    assert run("view", "s2", *given).document["session"] == "s2"  # another one that is named goes first
-    assert "hello" in run("expand", "s2", "0", *given).document["text"]
-    assert run("sessions", "delete", "s2", "--yes", *given).status == 0
-    assert len(run("sessions", "list", *given).document["sessions"]) == 3
-    for wrong in (("view", "s3"), ("status", "nothing")):
-        ran = run(*wrong, "--config", config)
-        assert (ran.status, "there is no session" in ran.err) == (2, True)
-    assert "SESSION: name a session" in run("view", "--store", store).err
-    assert "--store: name a store" in run("view", "s1").err
+        assert "Ursula" in store.run(*words.split(), *given).out, words
+    assert store.run("unpin", id, *given).document == {"unpinned": id}
+    assert store.run("view", "s2", *given).document["session"] == "s2"  # another one that is named goes first
+    assert store.run("sessions", "delete", "s2", "--yes", *given).status == 0
+    assert len(store.run("sessions", "list", *given).document["sessions"]) == 3
+    missing = [store.run(*words, "--config", config) for words in (("view", "s3"), ("status", "nothing"))]
+    assert [(ran.status, "there is no session" in ran.err) for ran in missing] == [(2, True)] * 2
+    assert "SESSION: name a session" in store.ran("view").err
+    assert "--store: name a store" in store.run("view", "s1").err
 
 
-def found(run: Runner, store: Path, *options: str) -> list[tuple[str, int]]:
-    hits = run("search", *options, "--store", store, "--json", "-").document["hits"]
-    return sorted((hit["session_id"], hit["start"]) for hit in hits)
+def test_words_are_found_in_all_sessions_in_one_or_in_a_project(store: Store):
+    assert store.found("s1 billing") == [("s1", 61)]
+    assert store.found("s2 billing --project") == [("s2", 1), ("s4", 1)]
+    assert store.found("s1 billing --all") == [("s1", 61), ("s2", 1), ("s4", 1)]
+    assert store.found("s1 zebra --all") == []
+    assert "s4" in store.out("search s1 hello --all")
 
 
-def test_words_are_found_in_all_sessions_in_one_or_in_a_project(run: Runner, store):
-    assert found(run, store, "s1", "billing") == [("s1", 61)]
-    assert found(run, store, "s2", "billing", "--project") == [("s2", 1), ("s4", 1)]
-    assert found(run, store, "s1", "billing", "--all") == [("s1", 61), ("s2", 1), ("s4", 1)]
-    assert found(run, store, "s1", "zebra", "--all") == []
-    assert "s4" in run("search", "s1", "hello", "--all", "--store", store).out
-
-
-def test_a_session_goes_back_to_a_checkpoint_and_forward_again(run: Runner, store):
-    made = run("checkpoint", "s1", "start", "--store", store, "--json", "-").document
+def test_a_session_goes_back_to_a_checkpoint_and_forward_again(store: Store):
+    made = store.json("checkpoint s1 start")
     assert made["name"] == "start"
-    fill_store(store, "s1", [says("assistant", "more")])
-    assert found(run, store, "s1", "more") == [("s1", 62)]
-    before = run("restore", "s1", "start", "--store", store, "--json", "-").document["before"]
-    assert found(run, store, "s1", "more") == []
-    assert "Restored" in run("restore", "s1", before, "--store", store).out
-    assert found(run, store, "s1", "more") == [("s1", 62)]
-    listed = run("checkpoints", "s1", "--store", store, "--json", "-").document["checkpoints"]
-    assert [one["name"] for one in listed][:2] == ["start", f"before restoring {made['id']}"]
-    assert "start" in run("checkpoints", "s1", "--store", store).out
+    fill_store(store.path, "s1", [says("assistant", "more")])
+    assert store.found("s1 more") == [("s1", 62)]
+    before = store.json("restore s1 start")["before"]
+    assert store.found("s1 more") == []
+    assert "Restored" in store.out("restore s1", before)
+    assert store.found("s1 more") == [("s1", 62)]
+    listed = [one["name"] for one in store.json("checkpoints s1")["checkpoints"]]
+    assert listed[:2] == ["start", f"before restoring {made['id']}"]
+    assert "start" in store.out("checkpoints s1")
 
-    # another session begins at the checkpoint
-    assert run("fork", "s1", "start", "s3", "--store", store).status == 0
-    assert found(run, store, "s3", "tables") == [("s3", 61)]
-    assert {("s1", 61), ("s3", 61)} <= set(found(run, store, "s1", "tables", "--all"))
-    taken = run("fork", "s1", "start", "s3", "--store", store)
+    store.out("fork s1 start s3")  # another session begins at the checkpoint
+    assert store.found("s3 tables") == [("s3", 61)]
+    assert {("s1", 61), ("s3", 61)} <= {*store.found("s1 tables --all")}
+    taken = store.ran("fork s1 start s3")
     assert (taken.status, "'s3' already" in taken.err) == (2, True)
-    assert run("fork", "s1", "start", "no name!", "--store", store).status == 2
+    assert store.ran("fork s1 start", "no name!").status == 2
 
 
-def test_sessions_are_listed(run: Runner, store, monkeypatch):
-    ran = run("sessions", "list", "--store", store)
-    assert ran.status == 0
-    assert all(word in ran.out for word in ("s1", "s2", "harbour", "messages", "summaries"))
-    found = run("sessions", "list", "--store", store, "--json", "-").document["sessions"]
-    assert {info["session_id"]: info["messages"] for info in found} == {"long": len(DEMO), "s1": 62, "s2": 2, "s4": 2}
-    titles = {info["session_id"]: info["title"] for info in found}
+def test_sessions_are_listed_and_deleting_one_asks_unless_told_not_to(store: Store, monkeypatch):
+    shown, listed = store.out("sessions list"), store.json("sessions list")["sessions"]
+    assert all(word in shown for word in ("s1", "s2", "harbour", "messages", "summaries"))
+    assert {info["session_id"]: info["messages"] for info in listed} == {"long": len(DEMO), "s1": 62, "s2": 2, "s4": 2}
+    titles = {info["session_id"]: info["title"] for info in listed}
     said = next(message["content"] for message in DEMO if message["role"] == "user")
     assert said.startswith(titles["long"].removesuffix("…").rstrip())
-    assert titles["long"].split()[0] in ran.out
-    monkeypatch.setenv("SUMMARIZING_CONTEXT_STORE", str(store))
-    assert "s1" in run("sessions", "list").out
-
-
-def test_deleting_asks_unless_told_not_to(run: Runner, store, monkeypatch):
+    assert titles["long"].split()[0] in shown
+    monkeypatch.setenv("SUMMARIZING_CONTEXT_STORE", str(store.path))
+    assert "s1" in store.run("sessions", "list").out
     monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
-    refused = run("sessions", "delete", "s1", "--store", store)
-    assert (refused.status, refused.out.strip()) == (2, "")
-    assert "nothing was removed" in refused.err
-    assert run("sessions", "delete", "s1", "--store", store, "--yes").status == 0
-    assert "s1" not in run("sessions", "list", "--store", store).out
+    refused = store.ran("sessions delete s1")
+    assert (refused.status, refused.out.strip(), "nothing was removed" in refused.err) == (2, "", True)
+    store.out("sessions delete s1 --yes")
+    assert "s1" not in store.out("sessions list")
     monkeypatch.setattr("sys.stdin", io.StringIO(""))  # no answer
-    for command in (("delete", "s2"), ("purge",)):
-        assert "give --yes" in run("sessions", *command, "--store", store).err
-    aged = ("sessions", "purge", "--store", store, "--older-than", 90, "--yes", "--json", "-")
-    assert run(*aged).document["deleted"] == []
-    with closing(sqlite3.connect(store)) as raw, raw:
+    for command in ("sessions delete s2", "sessions purge"):
+        assert "give --yes" in store.ran(command).err
+    aged = "sessions purge --older-than 90 --yes"
+    assert store.json(aged)["deleted"] == []
+    with closing(sqlite3.connect(store.path)) as raw, raw:
         raw.execute("update sessions set updated_at = '2026-01-31T00:00:00+00:00' where session_id = 's4'")
-    assert run(*aged).document["deleted"] == ["s4"]
-    assert "s4" not in run("sessions", "list", "--store", store).out
+    assert store.json(aged)["deleted"] == ["s4"]
+    assert "s4" not in store.out("sessions list")
     monkeypatch.setenv("FORCE_COLOR", "1")  # as on a terminal
-    purged = run("sessions", "purge", "--store", store, "--yes")
+    purged = store.ran("sessions purge --yes")
     assert (purged.status, "purging" in purged.err, "0:00:0" in purged.err) == (0, True, True)

@@ -14,13 +14,6 @@ def run_python(
     arguments: Sequence[str], *, cwd: Path = ROOT, env: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run this Python; what it printed is in `stdout`, errors too."""
-    return subprocess.run(
-        [sys.executable, *arguments],
-        cwd=cwd,
-        env={**os.environ, **(env or {})},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    environment = {**os.environ, **(env or {})}
+    return subprocess.run([sys.executable, *arguments], cwd=cwd, env=environment, timeout=300, check=False, **streams)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from tests.docs.checkout import ROOT
 
 _BLOCK = re.compile(r"(?:^<!-- ([a-z_. ]+) -->\n+)?^( *)```(\w*)[^\n]*\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
-_LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+_LINK = re.compile(r"!?\[[^\]]*\]\((?!https?://|mailto:)([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
@@ -42,11 +42,10 @@ def blocks(*languages: str) -> list[Block]:
     """All blocks in these languages, in the order of the pages."""
     made = []
     for page in pages():
-        for number, found in enumerate(_BLOCK.finditer(read(page)), start=1):
-            mark, indent, language, text = found.groups()
+        for number, (mark, indent, language, text) in enumerate(_BLOCK.findall(read(page)), start=1):
             if language in languages:
                 lines = (f"{line.removeprefix(indent)}\n" for line in text.splitlines())
-                made.append(Block(page, number, language, "".join(lines), mark or ""))
+                made.append(Block(page, number, language, "".join(lines), mark))
     return made
 
 
@@ -57,18 +56,14 @@ def commands(program: str) -> list[tuple[str, str]]:
 
 
 def links(page: str) -> list[str]:
-    """The targets of a page's links."""
+    """The targets of a page's links to files and anchors."""
     return _LINK.findall(_without_blocks(page))
 
 
 def anchors(page: str) -> set[str]:
     """The anchors of a page's headings, as MkDocs and code hosts name them."""
-    return {_slug(heading) for heading in _HEADING.findall(_without_blocks(page))}
-
-
-def _slug(heading: str) -> str:
-    plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).replace("`", "")
-    return re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", plain).strip().lower())
+    plain = (re.sub(r"\[([^\]]*)\]\([^)]*\)|`", r"\1", heading) for heading in _HEADING.findall(_without_blocks(page)))
+    return {re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", text).strip().lower()) for text in plain}
 
 
 def _without_blocks(page: str) -> str:

@@ -36,20 +36,18 @@ MESSAGES = [
 ]
 
 CALL = {"index": 0, "id": "call-1", "type": "function", "function": {"name": "read_file", "arguments": ""}}
-DELTAS: list[dict[str, Any]] = [
-    *({"role": "assistant", "content": "It reads "}, {"content": "a file."}, {"tool_calls": [CALL]}),
-    *({"tool_calls": [{"index": 0, "function": {"arguments": part}}]} for part in ('{"path":', ' "a.py"}')),
-]
+PARTS = [{"tool_calls": [{"index": 0, "function": {"arguments": part}}]} for part in ('{"path":', ' "a.py"}')]
+SAID = [{"role": "assistant", "content": "It reads "}, {"content": "a file."}]
+CHOICES = [[{"index": 0, "delta": delta}] for delta in (*SAID, {"tool_calls": [CALL]}, *PARTS)]
+CHUNK = {"id": "c", "object": "chat.completion.chunk", "created": 0, "model": "m"}
+EVENTS = [*(json.dumps({**CHUNK, "choices": choices}) for choices in [*CHOICES, []]), "[DONE]"]
 
 
 def answering(request: Request) -> Answer:
     """A reply; where a stream is asked for, a text and a tool call in pieces."""
     if not request.body.get("stream"):
         return Answer(model=lambda body: f"A reply to {len(body['messages'])} messages.")
-    choices = [[{"index": 0, "delta": delta}] for delta in DELTAS]
-    chunk = {"id": "c", "object": "chat.completion.chunk", "created": 0, "model": "m"}
-    events = [json.dumps({**chunk, "choices": listed}) for listed in [*choices, []]]
-    body = "".join(f"data: {event}\n\n" for event in [*events, "[DONE]"]).encode()
+    body = "".join(f"data: {event}\n\n" for event in EVENTS).encode()
     return Answer(headers=(("content-type", "text/event-stream"),), body=body)
 
 
@@ -65,20 +63,16 @@ def provider(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
         yield server
 
 
-def run(block: Block, names: dict[str, Any]) -> Any:
-    """Execute a block whose top level may await; what there is to await."""
+async def run(block: Block, names: dict[str, Any]) -> None:
+    """Execute a block, whose top level may await if it is marked as one of a session."""
     code = compile(block.text, str(block), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
-    return eval(code, names)
-
-
-async def run_in_a_session(block: Block, names: dict[str, Any]) -> None:
     settings = Settings(store="agent.db", session_id="s1", project="shop", max_tokens=4_000)
     async with open_context(settings) as context:
         for message in MESSAGES:
             await context.add_message(message)
         await context.get_messages_for_request()
         names["context"] = context
-        if (work := run(block, names)) is not None:
+        if (work := eval(code, names)) is not None:
             await work
 
 
@@ -88,22 +82,18 @@ def test_a_python_block_runs_as_it_stands(block: Block, provider: Any, monkeypat
         pytest.importorskip(block.mark.removeprefix("needs "))
     module = types.ModuleType("documented")
     monkeypatch.setitem(sys.modules, "documented", module)
-    names = module.__dict__
     if block.mark == "in a session":
-        asyncio.run(run_in_a_session(block, names))
-    else:
-        assert run(block, names) is None, "await stands at the top level: mark the block"
+        asyncio.run(run(block, module.__dict__))
+    else:  # await may not stand at the top level
+        exec(compile(block.text, str(block), "exec", dont_inherit=True), module.__dict__)
 
 
-@pytest.fixture(scope="module")
-def program() -> Any:
-    return build_command()
+COMMAND: Any = build_command()
 
 
 @pytest.mark.parametrize(("page", "line"), documents.commands(PROGRAM))
-def test_a_documented_command_is_one_of_the_program(program: Any, page: str, line: str):
-    arguments = shlex.split(line)[1:]
-    command = program
+def test_a_documented_command_is_one_of_the_program(page: str, line: str):
+    command, arguments = COMMAND, shlex.split(line)[1:]
     while hasattr(command, "commands") and arguments and not arguments[0].startswith("-"):
         assert arguments[0] in command.commands, f"{page}: {line}"
         command = command.commands[arguments.pop(0)]
@@ -117,8 +107,7 @@ OTHERS |= {"install", "uninstall", "continue"}
 EVALS = ("docs/guides/evals.md", "docs/guides/tuning.md", "docs/reference/cli.md")  # and the examples of these pages
 LINES: dict[str, list[str]] = {}
 for page, line in documents.commands(PROGRAM):
-    is_elsewhere = any(place in line for place in ELSEWHERE) or shlex.split(line)[1] in OTHERS
-    if page not in EVALS and not is_elsewhere:
+    if page not in EVALS and shlex.split(line)[1] not in OTHERS and not any(place in line for place in ELSEWHERE):
         LINES.setdefault(page, []).append(line)
 
 
@@ -153,7 +142,7 @@ EXTRAS = PROJECT["optional-dependencies"].keys()
 TARGETS = {*re.findall(r"^([a-z-]+):", documents.read("Makefile"), re.MULTILINE)}
 
 
-def test_documented_targets_modules_and_extras_exist():
+async def test_documented_targets_modules_extras_and_slash_commands_exist():
     for page, line in documents.commands("make "):
         assert {word for word in shlex.split(line)[1:] if "=" not in word and word[0] != "-"} <= TARGETS, page
     for page, line in documents.commands("python -m "):
@@ -165,18 +154,14 @@ def test_documented_targets_modules_and_extras_exist():
         assert {extra for group in named for extra in group.split(",") if extra} <= EXTRAS, page
     rows = [line for line in documents.read("docs/quickstart.md").splitlines() if line.startswith("| `")]
     assert {name for row in rows for name in re.findall(r"`([\w-]+)`", row.split("|")[1])} == EXTRAS  # lists each
-
-
-async def test_the_documented_slash_commands_exist():
-    documented = {block: re.findall(r"^/context (\w+)", block.text, re.MULTILINE) for block in documents.blocks("text")}
+    shown = "\n".join(block.text for block in documents.blocks("text"))
     async with open_context() as context:
         known = (await context.handle_command("/context help")).text
-    assert any(documented.values())
-    assert [name for names in documented.values() for name in names if not re.search(rf"\b{name}\b", known)] == []
+    assert set() < {*re.findall(r"^/context (\w+)", shown, re.MULTILINE)} <= {*re.findall(r"\w+", known)}
 
 
 @pytest.mark.parametrize("block", documents.blocks("json", "toml"), ids=str)
-def test_a_documented_configuration_is_accepted(program: Any, block: Block, tmp_path: Path):
+def test_a_documented_configuration_is_accepted(block: Block, tmp_path: Path):
     file = tmp_path / f"documented.{block.language}"
     file.write_text(block.text, encoding="utf-8")
     found = json.loads(block.text) if block.language == "json" else tomllib.loads(block.text)
@@ -189,20 +174,16 @@ def test_a_documented_configuration_is_accepted(program: Any, block: Block, tmp_
     elif "mcpServers" in found:  # of an MCP client
         for server in found["mcpServers"].values():
             assert server["command"] == PROGRAM
-            program.commands[server["args"][0]].make_context("documented", server["args"][1:])
+            COMMAND.commands[server["args"][0]].make_context("documented", server["args"][1:])
     else:
         assert set(found) <= {"session", "role", "cuts", "probes", "hash"}, "say here how this is checked"
 
 
-def test_every_target_of_the_workflow_is_in_the_makefile():
+def test_the_workflow_runs_targets_of_the_makefile_with_the_oldest_libraries_that_the_package_allows():
     jobs = yaml.safe_load(documents.read(".github/workflows/check.yml"))["jobs"].values()
-    steps = " ".join(step.get("run", "") for job in jobs for step in job["steps"])
-    wanted = set(re.findall(r"make ([a-z-]+)", steps))
+    wanted = {*re.findall(r"make ([a-z-]+)", " ".join(step.get("run", "") for job in jobs for step in job["steps"]))}
     wanted |= {target for job in jobs for target in job.get("strategy", {}).get("matrix", {}).get("target", [])}
     assert {"lint", "test", "docs", "package", "oldest"} <= wanted <= TARGETS
-
-
-def test_the_oldest_libraries_are_those_that_the_package_allows():
     lines = [line for line in documents.read("tests/oldest.txt").splitlines() if not line.startswith("#")]
     assert lines == [each.replace(">=", "==") for each in PROJECT["dependencies"]]
 
@@ -217,9 +198,8 @@ def test_the_generated_pages_are_up_to_date_and_every_public_name_is_on_one_of_r
 def test_every_link_of_a_page_leads_somewhere(page: str):
     dead = []
     for link in documents.links(page):
-        if not link.startswith(("https://", "http://", "mailto:")):
-            path, anchor = documents.path_of(page, link)
-            inside = anchor and path.suffix == ".md" and path.is_file()
-            if not path.exists() or (inside and anchor not in documents.anchors(str(path.relative_to(ROOT)))):
-                dead.append(link)
+        path, anchor = documents.path_of(page, link)
+        inside = anchor and path.suffix == ".md" and path.is_file()
+        if not path.exists() or (inside and anchor not in documents.anchors(str(path.relative_to(ROOT)))):
+            dead.append(link)
     assert dead == []

@@ -9,6 +9,7 @@ import pytest
 from tests.adapters.doors import VALIDATE
 from tests.docs.checkout import PACKAGE, ROOT, run_python
 
+DOORS = ("entry point", "folder")
 SESSION = """
 import asyncio, os, sys
 from pathlib import Path
@@ -53,7 +54,7 @@ def names(folder: Path) -> set[str]:
     return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_the_wheel_carries_every_prompt_and_all_that_the_package_holds(installed: Path):
+def test_the_wheel_carries_all_that_the_package_holds_every_prompt_and_what_it_declares(installed: Path):
     package = {f"summarizing_context/{name}" for name in names(PACKAGE) if not name.endswith(".pyc")}
     prompts = {f"summarizing_context/prompts/{name}" for name in names(ROOT / "prompts")}
     assert prompts
@@ -63,8 +64,6 @@ def test_the_wheel_carries_every_prompt_and_all_that_the_package_holds(installed
     module = {"amplifier_module_context_summarizing/__init__.py"}
     assert {name for name in names(installed) if ".dist-info/" not in name} == package | prompts | module
 
-
-def test_the_wheel_declares_its_licence_its_command_and_its_entry_point(installed: Path):
     (information,) = installed.glob("*.dist-info")
     entries = (information / "entry_points.txt").read_text(encoding="utf-8")
     assert "summarizing-context = summarizing_context.cli:main" in entries
@@ -72,18 +71,10 @@ def test_the_wheel_declares_its_licence_its_command_and_its_entry_point(installe
     assert (information / "licenses" / "LICENSE").is_file()
 
 
-@pytest.mark.parametrize("door", ["entry point", "folder"])
-def test_an_installed_wheel_is_a_context_in_a_real_session(installed: Path, tmp_path: Path, door: str):
-    """Its entry point, and its module folder given as a source; it reads its own prompts."""
-    script = tmp_path / "session.py"
-    script.write_text(SESSION, encoding="utf-8")
-    path = os.pathsep.join([str(installed), str(ROOT)])  # the tests' host is not in the wheel
-    done = run_python([str(script), door, str(installed)], cwd=tmp_path, env={"PYTHONPATH": path})
-    assert done.returncode == 0, done.stdout
-    assert "ready" in done.stdout.splitlines()
-
-
-def test_the_hosts_command_validates_the_installed_module(installed: Path, tmp_path: Path):
+def test_an_installed_wheel_is_valid_and_a_context_in_a_real_session(installed: Path, tmp_path: Path):
+    """By its entry point, and by its module folder given as a source; it reads its own prompts."""
     folder = str(installed / "amplifier_module_context_summarizing")
-    done = run_python(["-c", VALIDATE, folder], cwd=tmp_path, env={"PYTHONPATH": str(installed)})
-    assert done.returncode == 0, done.stdout
+    path = os.pathsep.join([str(installed), str(ROOT)])  # the tests' host is not in the wheel
+    for script, *arguments in ((VALIDATE, folder), *((SESSION, door, str(installed)) for door in DOORS)):
+        done = run_python(["-c", script, *arguments], cwd=tmp_path, env={"PYTHONPATH": path})
+        assert (done.returncode, "ready" in done.stdout or script == VALIDATE) == (0, True), done.stdout

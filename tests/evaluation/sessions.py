@@ -2,15 +2,13 @@
 
 import json
 import shutil
+from itertools import takewhile
 from pathlib import Path
 
-import anyio
-
-from summarizing_context.evaluation.cassettes import Cassette
+from evals.real.exchange import record
 from summarizing_context.evaluation.recording import Recording
-from summarizing_context.evaluation.run import record
-from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 from summarizing_context.testing import Conversation, Message
+from tests.cli.commands import write_transcript
 
 MADE_UP = Path(__file__).parents[1] / "data" / "real"
 SUMMARY = "The sensor reports tenths of a degree; read_celsius divided by 100. Never restart by day."
@@ -39,8 +37,7 @@ def write(folder: Path, *seeds: int, **size: int) -> Path:
     """Write a transcript for each seed; return the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     for seed in seeds:
-        lines = (json.dumps(message) for message in session(seed, **size))
-        (folder / f"session-{seed}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf8")
+        write_transcript(folder / f"session-{seed}.jsonl", session(seed, **size))
     return folder
 
 
@@ -55,35 +52,26 @@ def answer(user: str) -> str:
     return SUMMARY
 
 
-class Model:
-    """Answers all that is asked."""
-
-    model = recipe = "a person, by hand"
-
-    async def complete(self, system: str, user: str, max_tokens: int) -> SummaryReply:
-        return SummaryReply(answer(user))
-
-    async def summarize(self, job: SummaryJob) -> SummaryReply:
-        return SummaryReply('- [1] task "read_celsius"' if job.kind == "rules" else SUMMARY)
-
-
 def copied(folder: Path) -> Recording:
     """The made-up recording in a folder of its own, its results long enough for several segments."""
-    shutil.copytree(MADE_UP, folder / "data")
-    log = folder / "data" / "logs" / "heating.jsonl"
+    log = Path(shutil.copytree(MADE_UP, folder / "data")) / "logs" / "heating.jsonl"
     messages = [json.loads(line) for line in log.read_text().splitlines()]
     for message in messages:
         if message["role"] == "tool":
             message["content"] += "".join(f"\nNothing new stands in line {number}." for number in range(120))
-    log.write_text("".join(json.dumps(message) + "\n" for message in messages))
+    write_transcript(log, messages)
     return Recording.open(folder / "data")
 
 
 def answered(folder: Path) -> Recording:
-    """The made-up recording with answers and marks of two arms."""
-    recording = copied(folder)
-    with Cassette(recording.cassette, "record") as cassette:
-        anyio.run(record, recording, cassette, Model(), Model(), ("ours", "compact"), 0)
+    """The made-up recording with answers and marks of two arms, recorded by files alone."""
+    recording, exchange = copied(folder), folder / "exchange"
+    (exchange / "replies").mkdir(parents=True)
+    rounds = (record(recording, exchange, "a person, by hand", ("ours", "compact")) for _ in range(9))
+    for _ in takewhile(bool, rounds):
+        for request in (exchange / "todo").iterdir():
+            asked = request.read_text("utf8").partition("=== USER ===")[2]
+            (exchange / "replies" / request.name).write_text(answer(asked), "utf8")
     return recording
 
 

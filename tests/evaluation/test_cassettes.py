@@ -1,47 +1,42 @@
 """Cassettes: replaying, recording, resuming, caps, broken files, secrets, several recorders of one file."""
 
-import json
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock
 
 import anyio
 import anyio.lowlevel
 import pytest
 
 from summarizing_context.errors import CassetteError, CassetteMissError, SummarizerError, SummarizerRefused
-from summarizing_context.evaluation.cassettes import REDACTED, Cassette, Mode, RecordedModel, Reply, Request, scrubbed
+from summarizing_context.evaluation.cassettes import Cassette, Mode, RecordedModel, Reply, Request, scrubbed
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 from summarizing_context.testing import ScriptedSummarizer
-from tests.laws.builders import assistant, result, user
 from tests.privacy import open_to_others
 
 LONG = "a line of a long view\n" * 40
 ASKED = Request(kind="reader", maker="openai/m", system="Answer.", user=(LONG, "Which port?"), max_tokens=50)
 
 
-class Model:
-    """Gives one answer, and counts."""
+def answering(answer: Any) -> AsyncMock:
+    """A model with one answer."""
 
-    def __init__(self, answer: Any) -> None:
-        self.answer, self.calls = answer, 0
-
-    async def __call__(self, request: Request) -> Any:
-        self.calls += 1
+    async def answered(request: Request) -> Any:
         await anyio.lowlevel.checkpoint()
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        return self.answer
+        return answer
+
+    return AsyncMock(side_effect=answer if isinstance(answer, Exception) else answered)
 
 
 def opened(path: Path, mode: Mode = "record") -> Cassette:
-    return Cassette(path / "c.jsonl", mode)
+    return Cassette(path / "c.jsonl", mode, secrets=["words-that-open"])
 
 
 async def test_a_request_is_sent_once_and_replayed_without_a_call_and_a_miss_tells_none_of_its_words(tmp_path: Path):
-    model = Model(SummaryReply("8080", input_tokens=90, output_tokens=2, cached_tokens=30))
+    model = answering(SummaryReply("8080", input_tokens=90, output_tokens=2, cached_tokens=30))
     with opened(tmp_path) as cassette:
         async with anyio.create_task_group() as tasks:
             for _ in range(5):  # also when asked at once
@@ -51,7 +46,7 @@ async def test_a_request_is_sent_once_and_replayed_without_a_call_and_a_miss_tel
             await other.reply(replace(ASKED, replicate=2), model)
     with opened(tmp_path, "replay") as cassette:
         assert await cassette.reply(ASKED, model) == Reply("8080", 90, 2, 30)
-        assert (model.calls, len(cassette)) == (3, 3)
+        assert (model.await_count, len(cassette)) == (3, 3)
         assert (cassette.spent["openai/m"].calls, cassette.spent["openai/m"].recorded) == (0, 1)
         with pytest.raises(CassetteMissError, match="reader request") as e:
             await cassette.reply(replace(ASKED, user=(LONG, "Which host?")), model)
@@ -63,14 +58,14 @@ async def test_a_request_is_sent_once_and_replayed_without_a_call_and_a_miss_tel
 async def test_a_failed_call_is_not_recorded_and_a_refusal_is(tmp_path: Path):
     with opened(tmp_path) as cassette:
         with pytest.raises(SummarizerError):
-            await cassette.reply(ASKED, Model(SummarizerError()))
+            await cassette.reply(ASKED, answering(SummarizerError()))
         with pytest.raises(CassetteError, match="1 requests were not recorded"):
             cassette.check()
         assert (cassette.spent["openai/m"].calls, cassette.spent["openai/m"].input_tokens) == (1, 0)
-        assert (await cassette.reply(ASKED, Model(SummarizerRefused("no")))).fault == "no"
+        assert (await cassette.reply(ASKED, answering(SummarizerRefused("no")))).fault == "no"
         assert (cassette.spent["openai/m"].calls, cassette.spent["openai/m"].input_tokens) == (2, ASKED.tokens)
         cassette.check()
-    assert (await opened(tmp_path, "replay").reply(ASKED, Model("8080"))).fault == "no"
+    assert (await opened(tmp_path, "replay").reply(ASKED, answering("8080"))).fault == "no"
 
 
 async def test_the_first_reason_to_stop_is_told_whatever_is_refused_later(tmp_path: Path):
@@ -89,40 +84,22 @@ async def test_the_first_reason_to_stop_is_told_whatever_is_refused_later(tmp_pa
             cassette.check()
 
 
-async def test_where_nothing_can_be_written_nothing_is_paid_for(tmp_path: Path):
+async def test_where_nothing_can_be_written_nothing_is_paid_for_and_on_a_full_disk_replies_stay_whole(tmp_path: Path):
     (tmp_path / "file").write_text("", encoding="utf8")
-    for path in (tmp_path, tmp_path / "file" / "c.jsonl", tmp_path / ("x" * 300)):
+    for wrong in (tmp_path, tmp_path / "file" / "c.jsonl", tmp_path / ("x" * 300)):
         with pytest.raises(CassetteError, match="written here"):
-            Cassette(path, "record")
-
-
-FULL = """
-import resource, sys
-from pathlib import Path
-import anyio
-from summarizing_context.errors import CassetteError
-from summarizing_context.evaluation.cassettes import Cassette, Request
-
-async def answer(request):
-    return "a reply of forty characters, or so it is"
-
-async def fill(cassette):
-    for number in range(9):
-        await cassette.reply(Request("reader", "openai/m", "", (str(number),), 9), answer)
-
-resource.setrlimit(resource.RLIMIT_FSIZE, (300, 300))
-try:
-    with Cassette(Path(sys.argv[1]), "record") as cassette:
-        anyio.run(fill, cassette)
-except CassetteError as error:
-    sys.exit(7 if "cannot be written" in str(error) else 8)
-"""
-
-
-def test_on_a_full_disk_the_replies_before_stay_whole(tmp_path: Path):
-    pytest.importorskip("resource")
-    path = tmp_path / "c.jsonl"
-    assert subprocess.run([sys.executable, "-c", FULL, str(path)], check=False).returncode == 7
+            Cassette(wrong, "record")
+    resource, path = pytest.importorskip("resource"), tmp_path / "c.jsonl"
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with pytest.raises(CassetteError, match="cannot be written"), opened(tmp_path) as cassette:  # noqa: PT012
+        resource.setrlimit(resource.RLIMIT_FSIZE, (300, limits[1]))
+        try:
+            for number in range(9):
+                await cassette.reply(
+                    replace(ASKED, replicate=number), answering("a reply of forty characters, or so it is")
+                )
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert 1 <= len(Cassette(path)) < 9
     assert path.read_bytes().endswith(b"\n")
 
@@ -137,12 +114,13 @@ def test_on_a_full_disk_the_replies_before_stay_whole(tmp_path: Path):
         "Authorization: Bearer abc123def456ghi",
         '"api_key": "0123456789abcdef"',
         "https://user:hunter2@example.com",
+        "words-that-open",
         "-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----",
     ],
 )
 async def test_secrets_are_not_kept(tmp_path: Path, secret: str):
     with opened(tmp_path) as cassette:
-        await cassette.reply(replace(ASKED, user=(f"He said {secret} here.",)), Model(f"It is {secret}."))
+        await cassette.reply(replace(ASKED, user=(f"He said {secret} here.",)), answering(f"It is {secret}."))
     assert open_to_others(tmp_path) == []
     content = (tmp_path / "c.jsonl").read_bytes()
     value = secret.split()[-1].split('"')[-2 if secret.startswith('"') else -1].removeprefix("https://user:")
@@ -172,19 +150,3 @@ def test_a_large_hostile_text_is_read_once():
     """In a process that ends when it has used too much of the processor; what else the machine does is not counted."""
     pytest.importorskip("resource")
     assert subprocess.run([sys.executable, "-c", SCRUB], check=False).returncode == 0
-
-
-def test_a_message_is_scrubbed_whole_so_that_whatever_is_cut_of_it_later_holds_no_part_of_a_key(tmp_path: Path):
-    key = "-----BEGIN PRIVATE KEY-----\n" + "kQ7z" * 500 + "\n-----END PRIVATE KEY-----"
-    arguments = json.dumps({"path": "a", "text": key, "own": "a word that opens"})
-    calls = [{"id": "c1", "type": "function", "function": {"name": "write", "arguments": arguments}}]
-    blocks = [{"type": "text", "text": key[:900]}, {"type": "text", "text": key[900:] + " and on"}]
-    with Cassette(tmp_path / "c.jsonl", "forecast", secrets=["a word that opens"]) as cassette:
-        made = {**assistant("so"), "tool_calls": calls}
-        for message in (made, result("openai", "c1", f"before {key} behind"), user(blocks)):
-            kept = cassette.scrub(message)
-            assert "kQ7z" not in json.dumps(kept)
-            assert "that opens" not in json.dumps(kept)
-            assert REDACTED in json.dumps(kept)
-            assert [kept["role"], kept.get("tool_call_id")] == [message["role"], message.get("tool_call_id")]
-        assert cassette.scrub(user("no secret")) == user("no secret")

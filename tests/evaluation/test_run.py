@@ -11,8 +11,8 @@ from summarizing_context import Settings, SettingsError
 from summarizing_context.evaluation import Arm, Dataset, Metric, Report, Run
 from summarizing_context.evaluation.datasets import cuts_of, hindsight, read_messages
 from summarizing_context.evaluation.report import Answer, Asked, Spent
-from summarizing_context.evaluation.views import Text
 from summarizing_context.testing import ScriptedSummarizer, default_summary
+from tests.cli.commands import write_transcript
 from tests.evaluation.sessions import answered, changed, session, value, write
 from tests.laws.builders import assistant, system, user
 
@@ -20,29 +20,15 @@ pytest_plugins = ["pytester"]
 SMALL = Settings(max_tokens=3_000)
 
 
-def reported(points: dict[str, list[float]], *, laws: int = 0, categories: tuple[str, ...] = ("",)) -> Report:
+def reported(points: dict[str, list[float]], *, laws: int = 0) -> Report:
     """A report of sessions with one question each, by arm the points; the first arm is measured."""
-    count = len(next(iter(points.values())))
-    held = [{arm: Answer("said", {"held": values[at]}) for arm, values in points.items()} for at in range(count)]
-    kinds = [categories[at % len(categories)] for at in range(count)]
-    asked = [Asked(f"s{at}", f"s{at}", "q", "What?", held[at], kinds[at]) for at in range(count)]
+    held = [
+        {arm: Answer("said", {"held": one}) for arm, one in zip(points, row, strict=True)}
+        for row in zip(*points.values(), strict=True)
+    ]
+    asked = [Asked(f"s{at}", f"s{at}", "q", "What?", one, ("rule", "fact")[at % 2]) for at, one in enumerate(held)]
     spent = [Spent("s0", next(iter(points)), 1_000, laws={"over_budget_views": laws} if laws else {})]
-    arms = dict.fromkeys(points, "a way")
-    return Report("made up", arms, "held", list(points)[-1], asked, [], spent)
-
-
-def test_a_run_gives_every_view_as_many_tokens_judges_the_laws_and_says_the_same_again(tmp_path: Path):
-    dataset = Dataset.load(write(tmp_path, 1, 2))
-    arms = [Arm("ours", SMALL), Arm("tail"), Arm("masking"), Arm("cliff")]
-    report = Run(dataset=dataset, arms=arms, jobs=2).report()
-    assert Run(dataset=dataset, arms=arms).report() == report
-    assert report.score("ours") is not None
-    tokens = {arm.name: report.figure(arm.name, "tokens") or 0 for arm in arms}
-    assert 0 < tokens["ours"] <= 3_000
-    assert all(abs(size - tokens["ours"]) < 300 for size in tokens.values())
-    assert report.figure("ours", "laws") == 0
-    assert {one.session for one in report.spent if one.summaries} == {"session-1", "session-2"}
-    assert "No law was broken" in report.verdict
+    return Report("made up", dict.fromkeys(points, "a way"), "held", list(points)[-1], asked, [], spent)
 
 
 def test_extracts_in_the_place_of_refused_replies_are_no_summaries_of_a_prompt(tmp_path: Path):
@@ -57,34 +43,27 @@ def test_extracts_in_the_place_of_refused_replies_are_no_summaries_of_a_prompt(t
 
 def test_arms_differ_in_strategy_metrics_may_be_ones_own_and_what_is_asked_is_priced_ahead(tmp_path: Path):
     dataset, kept = Dataset.load(write(tmp_path, 1)), tmp_path / "replies.jsonl"
-    arms = [Arm("wide", SMALL), Arm("truncate", replace(SMALL, strategy="truncate"))]
+    arms = [Arm("wide", SMALL), Arm("truncate", replace(SMALL, strategy="truncate")), Arm("tail"), Arm("cliff")]
 
-    def says_found(question: object, view: Text) -> float:
-        return float(view.holds("Found"))
-
-    own = Metric("found", says_found)
+    own = Metric("found", lambda _, view: float(view.holds("Found")))
     report = Run(dataset=dataset, arms=arms, metrics=[own], baseline="truncate").report()
     assert (report.metric, report.baseline) == ("found", "truncate")
     assert report.ahead("wide") is not None
+    tokens = {name: report.figure(name, "tokens") for name in report.arms}
+    assert 0 < tokens["wide"] <= 3_000
+    assert all(abs(tokens[name] - tokens["wide"]) < 300 for name in ("tail", "cliff"))
 
     model = replace(SMALL, summarizer="openai", model="gpt-5.5-mini", base_url="http://127.0.0.1:9")
     [price] = Run(dataset=dataset, arms=[Arm("ours", model)], cassette=kept).price()  # nothing is sent
     assert (price.calls > 0, kept.exists()) == (True, False)
     assert Run(dataset=dataset, arms=[Arm("ours", SMALL)]).price() == []
-
-
-@pytest.mark.parametrize(
-    ("arms", "said"),
-    [
-        ([Arm("ours", SMALL), Arm("nothing")], "there is no arm 'nothing'"),
+    for arms, said in (
         ([Arm("tail")], "the first arm needs settings"),
         ([Arm("a", SMALL), Arm("a", SMALL)], "two arms have one name"),
-        ([Arm("a", Settings(summarizer="openai", model="m"))], "come through a cassette"),
-    ],
-)
-def test_arms_that_cannot_be_measured_are_explained(tmp_path: Path, arms: list[Arm], said: str):
-    with pytest.raises(SettingsError, match=said):
-        Run(dataset=Dataset.load(write(tmp_path, 1)), arms=arms)
+        ([Arm("a", model)], "come through a cassette"),
+    ):
+        with pytest.raises(SettingsError, match=said):
+            Run(dataset=dataset, arms=arms)
 
 
 @pytest.mark.parametrize(
@@ -101,26 +80,19 @@ def test_the_verdict_says_what_the_interval_allows(ours: list[float], said: str)
     assert said in reported({"ours": ours, "tail": [0.5] * len(ours)}).verdict
 
 
-def test_gates_fail_for_low_scores_for_broken_laws_and_for_what_was_not_measured():
-    report = reported({"ours": [0.5] * 6, "tail": [0.4] * 6}, laws=2)
-    assert [one.passed for one in report.check({"held": 0.5, "laws": 2})] == [True, True]
-    assert [one.passed for one in report.check({"held": 0.6, "laws": 0, "tokens": 9})] == [False, False, False]
+def test_gates_and_a_comparison_tell_low_scores_broken_laws_and_what_was_not_measured():
+    report = reported({"ours": [0.9, 0.8, 0.9, 0.7, 0.8, 0.9], "tail": [0.4] * 6})
+    broken = reported({"ours": [0.9, 0.8, 0.9, 0.7, 0.8, 0.9]}, laws=2)
+    assert [one.passed for one in broken.check({"held": 0.8, "laws": 2})] == [True, True]
+    assert [one.passed for one in broken.check({"held": 0.9, "laws": 0, "tokens": 9})] == [False, False, False]
     assert report.check({"wrong": 1})[0].words == "nothing to look at"
-    with pytest.raises(SettingsError, match="there is no metric 'riht'"):
-        report.check({"riht": 0.9})
-
-
-def test_a_later_run_that_is_surely_worse_or_breaks_a_law_is_told():
-    old = reported({"ours": [0.9, 0.8, 0.9, 0.7, 0.8, 0.9]}, categories=("rule", "fact"))
-    worse = reported({"ours": [0.5, 0.6, 0.5, 0.5, 0.6, 0.6]}, categories=("rule", "fact"))
-    assert {what: is_worse for _, what, _, is_worse in worse.compare(old)}["held"]
-    assert not any(is_worse for *_, is_worse in old.compare(old))
-    broken = reported({"ours": [0.9, 0.8, 0.9, 0.7, 0.8, 0.9]}, laws=1)
-    assert [what for _, what, _, is_worse in broken.compare(old) if is_worse] == ["laws"]
+    worse = reported({"ours": [0.5, 0.6, 0.5, 0.5, 0.6, 0.6]})
+    for new, told in ((report, set()), (broken, {"laws"}), (worse, {"held"})):
+        assert {what for _, what, _, is_worse in new.compare(report) if is_worse} == told
     few = reported({"ours": [0.0, 0.0]}).compare(reported({"ours": [1.0, 1.0]}))
     assert not any(is_worse for *_, is_worse in few)  # two sessions tell nothing surely
     with pytest.raises(SettingsError, match="share no question"):
-        old.compare(reported({"other": [0.1]}))
+        report.compare(reported({"other": [0.1]}))
 
 
 def test_a_report_is_read_back_as_it_was_written_and_its_page_is_whole(tmp_path: Path):
@@ -143,11 +115,10 @@ def test_recorded_answers_are_scored_by_their_marks_and_a_missing_reply_is_told(
     dataset = Dataset.load(tmp_path / "data")
     report = Run(dataset=dataset).report()
     assert (report.metric, list(report.arms), report.baseline) == ("right", ["ours", "compact"], "compact")
-    assert sum(report.points("ours").values()) == 4
-    assert report.points("ours", "", "absent") != {}
-    assert {one.reading for one in report.views} == {"this view"}
+    assert ({one.reading for one in report.views}, report.missing) == ({"this view"}, 0)
+    assert (sum(report.points("ours").values()), report.points("ours", "", "absent") != {}) == (4, True)
     assert next(one for one in report.asked if one.id == "q1").answers["ours"].said == "<b>8080</b>"
-    assert report.made_by["marks"] == ["a person, by hand (1)"]
+    assert report.made_by["summaries"] == report.made_by["marks"] == ["a person, by hand (1)"]
     # What is partly right counts half; cases of one session count as one.
     changed(recording, ": 2", ": 1")
     half = Run(dataset=dataset).report()
@@ -165,11 +136,9 @@ def test_recorded_answers_are_scored_by_their_marks_and_a_missing_reply_is_told(
 
 
 def test_what_is_left_out_has_its_reason(tmp_path: Path):
-    rows = [system("word " * 4_000), *[user("x" * 900)] * 40]
-    rows[20] = assistant("so it is")
-    logs = {"short": [user("Good morning.")], "wide": rows, "session-1": session(1)}
-    for name, log in logs.items():
-        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in log), encoding="utf8")
+    wide = [system("word " * 4_000), *[user("x" * 900)] * 40, assistant("so it is"), *[user("x" * 900)] * 19]
+    for name, log in {"short": [user("Good morning.")], "wide": wide, "session-1": session(1)}.items():
+        write_transcript(tmp_path / f"{name}.jsonl", log)
     babble = ScriptedSummarizer(lambda job: "I cannot help with that.")
     report = Run(dataset=Dataset.load(tmp_path), arms=[Arm("ours", SMALL, summarizer=babble)]).report()
     of_session, of_short, *of_wide = sorted(report.left_out)
@@ -191,9 +160,9 @@ def test_hindsight_asks_for_values_that_were_read_before_a_cut_and_used_after_it
         assert max(probe.evidence) < cut <= used_at
         assert probe.values[0] in json.dumps(rows[used_at])
         assert any(probe.values[0] in json.dumps(rows[at]) for at in probe.evidence)
-    assert hindsight(read_messages(rows), cut, 1_000_000) == []  # the newest part is everything
-    again = [*rows[:cut], {"role": "user", "content": " ".join(value(3, n) for n in range(40))}, *rows[cut:]]
-    assert hindsight(read_messages(again), cut, 1_000) == []
+    again = [*rows[:cut], user(" ".join(value(3, n) for n in range(40))), *rows[cut:]]
+    for log, newest in ((rows, 1_000_000), (again, 1_000)):  # the newest part is everything, or holds it once more
+        assert hindsight(read_messages(log), cut, newest) == []
 
 
 def test_locomo_gives_probes_for_answers_that_stand_word_for_word(tmp_path: Path):
@@ -226,9 +195,7 @@ def test_what_the_session_has_to_answer(session_check):
     assert check.tokens <= 3_000
     check.keeps_the_laws()
     check.answers("src/area_1/part_23.py")
-
-def test_what_it_cannot_answer(session_check):
-    session_check({log!r}, budget=3_000).answers("src/area_9/part_1.py", "src/area_1/part_23.py")
+    check.answers("src/area_9/part_1.py", "src/area_1/part_23.py")
 """
 
 
@@ -237,5 +204,5 @@ def test_a_session_in_a_budget_answers_facts_or_the_test_names_them(pytester: py
     log = write(tmp_path, 1) / "session-1.jsonl"
     pytester.makepyfile(TESTS.format(log=str(log)))
     ran = pytester.runpytest_subprocess("-p", "no:cacheprovider")
-    ran.assert_outcomes(passed=1, failed=1)
+    ran.assert_outcomes(failed=1)
     ran.stdout.fnmatch_lines(["*lacks *src/area_9/part_1.py*"])

@@ -27,6 +27,7 @@ RECORDING = Recording.open(FOLDER)
 DATASET = Dataset.load(FOLDER)
 NAMED = RECORDING.at(RECORDING.cases[0]).writer
 WRITER: Any = SimpleNamespace(model=NAMED, recipe=NAMED)
+ERRORS = re.compile("error|fail|exception|wrong|broke|bug|fix|cause|because|refus|reject|denied", re.I)
 WORSE = ("drops errors", "drops values", "too short")
 
 
@@ -79,18 +80,18 @@ class Recorded:
         return self.worse(known.text) if job.kind == "segment" else known.text
 
     def worse(self, text: str) -> str:
-        if self.name == "drops errors":
-            sections = re.split(r"(?m)^(?=## )", text)
-            kept = [one for one in sections if not one.startswith("## Errors")]
-            lines = [line for one in kept for line in one.splitlines()]
-            errors = re.compile("error|fail|exception|wrong|broke|bug|fix|cause|because|refus|reject|denied", re.I)
-            return "\n".join(line for line in lines if line.startswith("## ") or not errors.search(line)) or "## Done"
-        if self.name == "drops values":
-            for value in sorted(exact_values(text), key=len, reverse=True):
-                text = text.replace(value, "it")
-            return re.sub(r"\d+", "some", text)
-        if self.name == "too short":
-            return "## Done\n" + " ".join(text.replace("## ", "").split()[:40])
+        match self.name:
+            case "drops errors":
+                lines = re.sub(r"(?ms)^## Errors.*?(?=^## |\Z)", "", text).splitlines()
+                return (
+                    "\n".join(line for line in lines if line.startswith("## ") or not ERRORS.search(line)) or "## Done"
+                )
+            case "drops values":
+                for value in sorted(exact_values(text), key=len, reverse=True):
+                    text = text.replace(value, "it")
+                return re.sub(r"\d+", "some", text)
+            case "too short":
+                return "## Done\n" + " ".join(text.replace("## ", "").split()[:40])
         return text
 
 

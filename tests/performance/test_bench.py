@@ -25,10 +25,8 @@ def test_a_run_keeps_every_law_whatever_the_summarizer_does(mode: str, tmp_path:
     assert min(counted["activation_max_ms"], counted["model_calls"]) > 0
 
 
-def test_what_is_counted_by_steps_is_the_same_every_time(tmp_path: Path):
-    for name in ("one", "other"):
-        (tmp_path / name).mkdir()
-    run, same = (figures(tmp_path / name, kind="steps", turns=40, budget=6_000) for name in ("one", "other"))
+def test_what_is_counted_by_steps_is_the_same_every_time(tmp_path_factory: pytest.TempPathFactory):
+    run, same = (figures(tmp_path_factory.mktemp("run"), kind="steps", turns=40, budget=6_000) for _ in range(2))
     assert run == same
     assert (run["waits"], run["refused_by_chat"], run["refused_by_anthropic"]) == (0, 0, 0)
     assert run["model_calls"] > 0

@@ -1,12 +1,15 @@
-"""Settings: what is accepted, what is refused and how that reads. Where they come from: `test_settings_sources`."""
+"""Settings: what is accepted, in groups too, what is refused and how that reads."""
 
 import contextlib
 import dataclasses
+import json
 import math
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,13 +17,16 @@ from hypothesis import strategies as st
 from summarizing_context import Settings, SettingsError, open_store
 from summarizing_context.cli import main
 from summarizing_context.settings import shown_store
+from tests.behaviour.contexts import begun
+from tests.laws.builders import session
 
 NAMES = [setting.name for setting in dataclasses.fields(Settings)]
-PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
+PAGE = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text(encoding="utf-8")
+BLOCKS = [block.partition("```")[0] for block in PAGE.split("```json\n")[1:]]
 STRATEGIES = ("hierarchical", "summarize", "importance", "truncate")
 
 
-ODD: list[tuple[str, Any]] = [
+MANY = [
     *(("max_tokens", True), ("max_tokens", 16_000.0), ("max_tokens", None), ("high_water", math.nan), ("store", 5)),
     *(("call_timeout", math.inf), ("call_timeout", 0), ("importance_threshold", 1.5), ("max_wait", 10**400)),
     *(("session_id", "a" * 201), ("session_id", "a\n")),
@@ -34,7 +40,7 @@ def problems(**values: Any) -> tuple[str, ...]:
 
 
 def test_the_defaults_are_the_documented_ones():
-    documented = dict(re.findall(r"^\| `(\w+)` \| `?([^|`]*?)`? \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE))
+    documented = dict(re.findall(r"^\| `(\w+)` \| `?([^|`]*?)`? \|", PAGE, re.MULTILINE))
     defaults = dataclasses.asdict(Settings())
     assert documented.keys() - {"max_tokens"} <= defaults.keys()
     for name, default in defaults.items():
@@ -65,7 +71,7 @@ def test_the_defaults_are_the_documented_ones():
         ({"summarize_threshold": 30, "max_messages": 20}, "summarize_threshold = 30 must be at most max_messages = 20"),
         ({"hihg_water": 0.5}, "unknown setting hihg_water = 0.5; did you mean high_water?"),
         ({"quux": 5}, "the configuration page lists all settings"),
-        *(({name: value}, f"{name} = {value!r}"[:26]) for name, value in ODD),
+        *(({name: value}, f"{name} = {value!r}"[:26]) for name, value in MANY),
     ],
 )
 def test_a_wrong_value_is_refused_with_key_value_and_what_is_allowed(values: dict[str, Any], said: str):
@@ -80,15 +86,12 @@ def test_all_problems_are_told_at_once():
     assert len(problems(low_water=2.0)) == 1, "it is not blamed a second time for contradicting others"
 
 
-def test_a_secret_is_in_no_message():
+def test_the_repr_does_not_show_the_key_and_a_secret_is_in_no_message():
+    assert "secret" not in repr(Settings(api_key="sk-secret", embedding_api_key="sk-secret"))
     addresses = ["https://me:very secret@host/v1", "https://host/v1?key=very secret", {"url": "https://me:secret@host"}]
     keys = [("api_key", "sk-very secret"), ("api_key", ["sk-very secret"]), ("apikey", "sk-very secret")]
     for name, value in [*keys, *(("base_url", address) for address in addresses)]:
         assert "secret" not in str(problems(**{name: value}))
-
-
-def test_the_repr_does_not_show_the_key():
-    assert "sk-secret" not in repr(Settings(api_key="sk-secret", embedding_api_key="sk-secret"))
 
 
 def test_other_names_of_a_strategy_become_its_own():
@@ -121,51 +124,88 @@ def test_any_mapping_at_all_is_accepted_or_refused_with_a_settings_error(mapping
         assert isinstance(Settings.from_mapping(mapping), Settings)
 
 
+# Settings in groups: `context_management`, `memory`, `semantic_memory`; and from JSON files.
+
+DOCUMENTED = next(block for block in BLOCKS if '"context_management"' in block)
+MANAGED = json.loads(DOCUMENTED)["context_management"]
+CHOSEN: dict[str, Any] = {"strategy": "importance", "embedding": "openai", "vector_store": "chroma"}
+CHOSEN |= {"embedding_model": "text-embedding-ada-002", "memory_include": "auto", "memory_extract": True}
+NUMBERS: dict[str, Any] = {"importance_threshold": 0.6, "similarity_threshold": 0.7, "checkpoint_interval_messages": 10}
+KEPT = Settings(**CHOSEN, **NUMBERS, max_messages=50, summarize_threshold=40)
+
+
+def test_all_problems_of_a_group_are_told_at_once_with_the_place_and_the_nearest_name():
+    meaning = {"similarity_treshold": 0.7, "vector_store": "croma", "strategy": "truncate", "enabled": "yes"}
+    wrong = {"max_mesages": 50, "summarize_threshold": 0, "strategy": "hierarchic", "semantic_memory": meaning}
+    told = "\n".join(problems(context_management=wrong, context_managment={}, semantic_memory=5))
+    for said in (
+        "context_management.max_mesages = 50; did you mean context_management.max_messages?",
+        "context_management.summarize_threshold = 0 is refused",
+        "did you mean hierarchical?",
+        "semantic_memory.similarity_treshold = 0.7; did you mean context_management.semantic_memory.similarity_thresh",
+        "context_management.semantic_memory.vector_store = 'croma' is refused (did you mean chroma?)",
+        "semantic_memory.enabled = 'yes' is refused; allowed: true or false",
+        "unknown setting context_management.semantic_memory.strategy",
+        "semantic_memory = 5 is refused; allowed: a group of settings",
+        "unknown setting context_managment = {}; did you mean context_management?",
+    ):
+        assert said in told
+    assert "contains itself" in str(problems(context_management={"context_management": MANAGED}))
+
+
+async def test_from_the_threshold_on_summaries_are_made_before_the_view_needs_them():
+    log = session(7, 60)
+    for threshold, made in ((None, 0), (len(log), 1), (len(log) + 1, 0)):
+        async with begun(max_tokens=1_000_000, summarize_threshold=threshold) as context:
+            await context.set_messages(log)
+            await context.wait_idle()
+            figures = context.statistics()
+            assert (min(1, figures.summaries_ready), figures.activations) == (made, 0), threshold
+
+
+def test_the_documented_configuration_is_taken_as_it_stands(tmp_path: Path):
+    file, whole = tmp_path / "agent.json", json.loads(DOCUMENTED)
+    assert Settings.from_mapping(whole) == Settings.from_mapping(MANAGED) == KEPT
+    assert Settings(**whole) == Settings.load(environ={}, **whole) == KEPT
+    file.write_text(DOCUMENTED)
+    assert Settings.from_json(file) == Settings.load(file, environ={}) == KEPT
+    file.write_text(json.dumps({"agent": {"name": "x", "context_management": MANAGED}}))
+    assert Settings.from_json(file, table="agent.context_management") == KEPT
+    with pytest.raises(SettingsError, match=r"unknown setting .*agent\.json: agent"):
+        Settings.from_json(file)
+
+
 # Addresses in the place of a store: which are refused, and that no password is shown.
 
 SECRET = "u:hidden@h/d"
-
-
-async def refusals(store: Any) -> str:
-    """What is said of an address that is refused, by settings and where a store is opened."""
-    with pytest.raises(SettingsError) as refused:
-        Settings(store=store)
-    with pytest.raises(SettingsError) as not_opened:
-        await open_store(store)
-    for told in (str(refused.value), str(not_opened.value)):
-        assert "postgresql://" in told
-        assert "hidden" not in told
-    return f"{refused.value} {not_opened.value}"
-
-
-@pytest.mark.parametrize("scheme", ["postgresql+psycopg", "postgresq", "Redis", "http"])
-async def test_a_scheme_that_is_not_known_is_refused_by_name(scheme, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for address in (f"{scheme}://{SECRET}", f"{scheme}://hidden"):
-        assert (await refusals(address)).lower().count(scheme.lower()) >= 2
-        with pytest.raises(SettingsError, match=r"postgresql://") as raised:
-            Settings.from_env("X_", {"X_STORE": address})
-        assert ("hidden" in str(raised.value), scheme.lower() in str(raised.value)) == (False, True)
-    assert not list(tmp_path.iterdir())
+UNKNOWN = ("postgresql+psycopg", "postgresq", "Redis", "http")
 
 
 @pytest.mark.parametrize(
-    "store",
+    ("store", "said"),
     [
-        *(Path(f"{scheme}://{SECRET}") for scheme in ("postgresql", "postgresql+psycopg")),
-        *(f"postgresql:/{SECRET}", f"postgresql:{SECRET}", "host=h user=u password=hidden dbname=d"),
+        *((f"{scheme}://{at}", scheme) for scheme in UNKNOWN for at in (SECRET, "hidden")),
+        *((Path(f"{scheme}://{SECRET}"), "refused") for scheme in ("postgresql", "postgresql+psycopg")),
+        *((f"postgresql:{at}", "refused") for at in (f"/{SECRET}", SECRET)),
+        ("host=h user=u password=hidden dbname=d", "refused"),
     ],
     ids=repr,
 )
-async def test_an_address_that_has_become_a_path_is_no_path(store, tmp_path, monkeypatch):
+def test_an_address_that_cannot_serve_is_no_path_and_its_password_is_shown_nowhere(
+    store: Any, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
     monkeypatch.chdir(tmp_path)
-    assert (await refusals(store)).count("refused") >= 2
-    assert "hidden" not in shown_store(store)
-    assert not list(tmp_path.iterdir())
-
-
-def test_commands_show_nothing_behind_an_unknown_scheme(capsys):
+    in_a_variable = partial(Settings.from_env, "X_", {"X_STORE": str(store)})
+    told = []
+    for use in (partial(Settings, store=store), in_a_variable, partial(anyio.run, open_store, store)):
+        with pytest.raises(SettingsError) as refused:
+            use()
+        told.append(str(refused.value))
+    for text in told:
+        assert ("postgresql://" in text, "hidden" in text, said.lower() in text.lower()) == (True, False, True)
+    assert said != "refused" or "hidden" not in shown_store(store)
     for command in ("sessions list", "worker", "sessions export all --out run.jsonl", "status s"):
-        assert main([*command.split(), "--store", f"postgresql+psycopg://{SECRET}"]) != 0
-        shown = "".join(capsys.readouterr())
-        assert ("hidden" in shown, "postgresql+psycopg" in shown) == (False, True)
+        assert main([*command.split(), "--store", str(store)]) != 0
+        shown = "".join(capsys.readouterr()).lower()
+        assert ("hidden" in shown, said == "refused" or said.lower() in shown) == (False, True)
+    assert not list(tmp_path.iterdir())

@@ -15,20 +15,19 @@ def called(tool: str, arguments: str, result: str, *, failed: bool = False) -> t
     return (f"assistant calls {tool}", arguments), (f"{'failed ' if failed else ''}result of {tool}", result)
 
 
+RULES, FIXES, NEXT = "Constraints and corrections", "Errors and fixes", "State and next step"
+MISSING = "src/billing/app.py:12: error: Name 'total' is not defined"
 TEST, PORT = '{"command":"make test"}', "Next I will change the port in config/server.toml."
 FIXED_BUILD: tuple[Block, ...] = (
     ("user", "Please fix the build of the billing service. Never push to main. Use port 8080 for the server."),
     ("assistant", "I will look at the log first."),
-    *called(
-        "run", TEST, "collecting\nsrc/billing/app.py:12: error: Name 'total' is not defined\nexit code 2", failed=True
-    ),
+    *called("run", TEST, f"collecting\n{MISSING}\nexit code 2", failed=True),
     ("assistant", "The problem is a missing import in app.py. I decided to import total from src/billing/sums.py."),
     *called("edit_file", '{"path":"src/billing/app.py","new":"from sums import total"}', "done"),
     *called("run", TEST, "collecting\n41 passed in 3.25s"),
     ("user", "Good. Use port 9090 instead."),
     ("assistant", f"All tests pass. The invoice total is 1284.50 EUR. {PORT}"),
 )
-RULES = "Constraints and corrections"
 
 
 def content(*blocks: Block) -> str:
@@ -52,17 +51,21 @@ def section(text: str, name: str) -> list[str]:
 
 def test_the_sections_of_a_session_stand_in_their_order_and_hold_what_belongs_there():
     text = summary(*FIXED_BUILD)
-    names = ["Intent", RULES, "Done", "Decisions", "Errors and fixes", "State and next step", "Facts"]
+    names = ["Intent", RULES, "Done", "Decisions", FIXES, NEXT, "Facts"]
     assert [line[3:] for line in text.split("\n") if line.startswith("## ")] == names
     assert all(line.startswith(("## ", "- ")) for line in text.split("\n"))
     assert section(text, "Intent")[0] == '"Please fix the build of the billing service."'
-    assert '"Never push to main."' in section(text, RULES)
     assert {"edited src/billing/app.py", "ran `make test` (2 times) → 41 passed in 3.25s"} <= {*section(text, "Done")}
     assert section(text, "Decisions") == ["I decided to import total from src/billing/sums.py."]
     (error,) = section(text, FIXES)
-    assert "src/billing/app.py:12: error: Name 'total' is not defined" in error
+    assert MISSING in error
     assert error.endswith("→ The problem is a missing import in app.py.")
-    assert section(text, "State and next step")[-1] == PORT
+    skimmed = skim(content(*FIXED_BUILD), max_tokens=200)
+    assert "edited src/billing/app.py" in section(skimmed, "Done")
+    for made in (text, skimmed):
+        assert '"Never push to main."' in section(made, RULES)
+        assert MISSING in made
+        assert section(made, NEXT)[-1] == PORT
 
 
 TASKS = (
@@ -73,7 +76,6 @@ PATCH = "*** Begin Patch\n*** Update File: src/a.py\n@@\n-x\n+y\n*** Add File: s
 TRACE = "Traceback (most recent call last):\n  File \"a.py\", line 3, in f\n    g()\nKeyError: 'rate'\n"
 MAKE = '{"command":"make"}'
 MAKE_FAILED = called("run", MAKE, "fatal: disk full", failed=True)
-FIXES = "Errors and fixes"
 TWO_AT_ONCE = [("assistant calls run", f'{{"command":"make {name}"}}') for name in "ab"]
 TWO_AT_ONCE += [("result of run", "3 passed"), ("failed result of run", "Error: no rule")]
 
@@ -87,7 +89,7 @@ TWO_AT_ONCE += [("result of run", "3 passed"), ("failed result of run", "Error: 
         (FIXES, called("run", '{"command":"python a.py"}', TRACE, failed=True), ["`python a.py`: KeyError: 'rate'"]),
         (FIXES, [*MAKE_FAILED, *called("run", MAKE, "ok")], ["`make`: fatal: disk full → passed later"]),
         (FIXES, called("read_file", '{"path":"a.py"}', "Error: shown to users"), []),
-        ("State and next step", called("todo_write", TASKS, "ok"), ["in progress: test it", "to do: ship it"]),
+        (NEXT, called("todo_write", TASKS, "ok"), ["in progress: test it", "to do: ship it"]),
         (RULES, [("user", "Never push."), ("assistant", "Yes."), ("user", "Never push.")], ['"Never push."']),
         (RULES, [("user", "What is this?\n```\n# never call this twice\n```"), ("assistant", "A comment.")], []),
     ],
@@ -145,8 +147,7 @@ LARGE = 30_000
 PIECES = ("a", " ", "((", '\\"', "### user\n", "\x1b[", "```", '{"a":', "Error: x\n", "\ud800", "\u200b")
 HOSTILE = [
     *(piece * (LARGE // len(piece)) for piece in PIECES),
-    "".join(f"never do {i}.\n" for i in range(LARGE // 16)),
-    "".join(f"use port {i} instead. " for i in range(LARGE // 22)),
+    *("".join(text.format(at) for at in range(LARGE // 18)) for text in ("never do {}.\n", "use port {} instead. ")),
     json.dumps([{"id": i, "v": i * 1.5} for i in range(LARGE // 24)], separators=(",", ":")),
 ]
 
@@ -162,18 +163,10 @@ def test_hostile_contents_of_any_kind_give_a_summary(said: str):
         text.encode()
 
 
-def test_a_skim_names_rule_error_path_and_last_words():
-    text = skim(content(*FIXED_BUILD), max_tokens=200)
-    assert '"Never push to main."' in section(text, RULES)
-    assert "src/billing/app.py:12: error: Name 'total' is not defined" in text
-    assert "edited src/billing/app.py" in section(text, "Done")
-    assert section(text, "State and next step") == [PORT]
-
-
 def child(*rules: str, part: object = "a", facts: int = 0) -> str:
     """A summary of one part, with these rules and so many facts."""
     said = [f"## {RULES}", *(f'- "{text}"' for text in rules)] if rules else []
-    done = ["## Done", f"- edited src/{part}.py", "## State and next step", f"- Part {part} is done.", "## Facts"]
+    done = ["## Done", f"- edited src/{part}.py", f"## {NEXT}", f"- Part {part} is done.", "## Facts"]
     read = [f"- reading {part}{at} of sensor_{part}_{at} was {at * 7}.25 kPa" for at in range(facts)]
     return "\n".join(["## Intent", '- "Please fix it."', *said, *done, *read])
 

@@ -1,5 +1,6 @@
 """A provider is a class and a row of the table: the recipe in CONTRIBUTING.md with a toy; and what a host's tells."""
 
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,6 +10,8 @@ from anyio.lowlevel import checkpoint
 from summarizing_context import Settings, SettingsError, open_context
 from summarizing_context.settings import PROVIDERS
 from summarizing_context.testing import ScriptedSummarizer
+from tests.behaviour.contexts import begun
+from tests.laws.builders import user
 
 
 class ToyProvider(ScriptedSummarizer):
@@ -16,7 +19,6 @@ class ToyProvider(ScriptedSummarizer):
 
     def __init__(self, model: str | None, **_: Any) -> None:
         super().__init__(lambda job: f"- The toy read messages of the {job.kind}.", recipe="toy/1")
-        self.model = model
 
     async def close(self) -> None:
         ToyProvider.closed = True
@@ -24,9 +26,8 @@ class ToyProvider(ScriptedSummarizer):
 
 async def test_a_row_of_the_table_is_all_that_a_toy_provider_needs(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(PROVIDERS, "openai", f"{__name__}:ToyProvider")
-    async with open_context(Settings(summarizer="openai", max_tokens=8_000)) as context:
-        for number in range(300):
-            await context.add_message({"role": "user", "content": f"{number} " * 100})
+    log = (user(f"{number} " * 100) for number in range(300))
+    async with begun(log, of=partial(Settings, summarizer="openai"), max_tokens=8_000) as context:
         await context.wait_idle()
         assert "The toy read messages" in str(await context.get_messages_for_request())
         assert context.statistics().model_calls > 0

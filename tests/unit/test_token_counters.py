@@ -20,25 +20,23 @@ from tests.docs.checkout import ROOT
 from tests.exact_counts import exact_counter
 
 PROSE = json.loads((ROOT / "tests/data/prose.json").read_text(encoding="utf-8"))  # the same few sentences in each
-LIBRARY = Path(sysconfig.get_path("stdlib"))
-FILES = [*(LIBRARY / name for name in ("argparse.py", "typing.py", "tarfile.py")), ROOT / "pyproject.toml"]
+FILES = [*(Path(sysconfig.get_path("stdlib"), f"{name}.py") for name in ("argparse", "typing", "tarfile"))]
 DICE = random.Random(20)
 LETTERS = (string.ascii_letters, string.printable[:94], string.digits)
 SCRIPTS = ((0x4E00, 0x9FA5), (0xAC00, 0xD7A3), (0x430, 0x44F), (0x13A0, 0x13F4))  # Han, Hangul, Cyrillic, Cherokee
 CODES = [
-    base64.b64encode(DICE.randbytes(3_000)).decode(),
-    DICE.randbytes(3_000).hex(),
+    *(base64.b64encode(DICE.randbytes(3_000)).decode(), DICE.randbytes(3_000).hex(), "👩‍💻👍🏽🇩🇪✈️ " * 100),
     "\n".join(f"{at:08x}: {DICE.randbytes(16).hex(' ', 2)}" for at in range(0, 2_000, 16)),
     "\n".join(str(uuid.UUID(bytes=DICE.randbytes(16))) for _ in range(100)),
-    *("".join(DICE.choices(letters, k=4_000)) for letters in LETTERS),
     " ".join(str(DICE.randint(0, 10**9)) for _ in range(400)),
+    *("".join(DICE.choices(letters, k=4_000)) for letters in LETTERS),
     *("".join(chr(DICE.randint(*script)) for _ in range(1_500)) for script in SCRIPTS),
-    "👩‍💻👍🏽🇩🇪✈️ " * 100,
+    *(path.read_text(encoding="utf-8") for path in [*FILES, ROOT / "pyproject.toml"]),
 ]
-TEXTS = [*((text, 0.75) for text in PROSE.values()), *((path.read_text(encoding="utf-8"), 0.8) for path in FILES)]
+TEXTS = [*((text, 0.75) for text in PROSE.values()), *((code, 0.8) for code in CODES)]
 
 
-@pytest.mark.parametrize(("text", "least"), [*TEXTS, *((code, 0.8) for code in CODES)], ids=lambda of: ascii(of)[:24])
+@pytest.mark.parametrize(("text", "least"), TEXTS, ids=lambda of: ascii(of)[:24])
 def test_text_of_any_kind_is_estimated_within_a_half(text: str, least: float):
     exact = exact_counter().count(text)
     assert least * exact <= estimate_text(text) <= 1.5 * exact
@@ -75,13 +73,9 @@ async def test_auto_falls_back_to_the_estimate_without_ranks_and_says_once_how_t
     assert all(way in str(caught.value) for way in ("offline-tokens", "TIKTOKEN_CACHE_DIR", "allow_download"))
 
 
-@pytest.mark.usefixtures("nothing_here")
-async def test_a_download_is_used_once_it_is_there(monkeypatch):
+async def test_a_download_is_used_once_it_is_there_and_so_are_ranks_in_tiktokens_cache(nothing_here: Path, monkeypatch):
     monkeypatch.setattr("tiktoken.get_encoding", lambda _name: SimpleNamespace(encode=lambda text, **_: list(text)))
     assert (await choose_counter("auto", allow_download=True)).count("abc") == 3
-
-
-def test_ranks_in_tiktokens_cache_are_used(nothing_here: Path, monkeypatch):
     ranks = b"YQ== 0\nYg== 1\n"  # of the tokens `a` and `b`
     (nothing_here / RANKS_CACHE_NAME).write_bytes(ranks)
     monkeypatch.setattr(tokens, "RANKS_SHA256", hashlib.sha256(ranks).hexdigest())
