@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import count, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from summarizing_context.stores.base import Place, StoredEntry, StoredProviderView
 from summarizing_context.stores.sqlite.store import SqliteStore
@@ -24,9 +24,9 @@ from summarizing_context.stores.sqlite.store import SqliteStore
 Ack = Callable[[str], None]
 
 
-def make_entry(name: str, size: int) -> StoredEntry:
-    """An entry that shows whether it is whole."""
-    message = name.encode() + b":" + b"x" * size
+def make_entry(name: str, size: int = 2_000) -> StoredEntry:
+    """An entry that is found by its name and shows whether it is whole."""
+    message = json.dumps({"role": "user", "content": f"{name} {'x' * size}"}).encode()
     return StoredEntry(message, hashlib.sha256(message).hexdigest().encode())
 
 
@@ -36,81 +36,79 @@ def make_state(number: int) -> bytes:
 
 
 async def append(store: Any, ack: Ack) -> None:
-    async def add(name: str) -> None:
+    async def add(task: int) -> None:
         for i in count():
-            await store.append("s", [make_entry(f"{name}-{i}", (i * 997) % 9_000)], lambda: None)
-            ack(f"{name}-{i}")
+            await store.append("s", [make_entry(f"t{task}n{i}", (i * 997) % 9_000)], lambda: None)
+            ack(f"t{task}n{i}")
 
-    await asyncio.gather(*(add(str(n)) for n in range(6)))
+    await asyncio.gather(*map(add, range(6)))
 
 
-async def replace(store: Any, ack: Ack) -> None:
+class Changed(NamedTuple):
+    """What a session holds: names of entries, numbers of activation states, and both for each checkpoint."""
+
+    log: list[str]
+    states: list[int]
+    checkpoints: dict[str, tuple[list[str], list[int]]]
+    version: int  # how often the log was replaced
+
+
+def changes() -> Iterator[tuple[str, int]]:
+    """What `change` does, one acknowledgement each; it goes back to the checkpoint before the last."""
     for i in count():
-        await store.save_activation("s", "provider", make_state(i))
-        await store.replace("s", i, [make_entry(f"{i}-{n}", 2_000) for n in range(4)], lambda: None)
-        ack(str(i))
-
-
-def checkpoint_steps() -> Iterator[tuple[str, str]]:
-    """What `checkpoint` does, one acknowledgement each: append a number, keep a checkpoint named by it, go back."""
-    for i in count():
-        yield "append", str(i)
-        yield "save", str(i)
+        yield from (("append", i), ("replace", i), ("activate", i), ("save", i))
         if i % 3 == 2:
-            yield "restore", str(i - 1)
-
-
-def after_checkpoint_steps(done: int) -> tuple[list[str], dict[str, list[str]]]:
-    """The log, and the log of each checkpoint, after so many steps."""
-    log: list[str] = []
-    kept: dict[str, list[str]] = {}
-    for what, name in islice(checkpoint_steps(), done):
-        if what == "append":
-            log = [*log, name]
-        elif what == "save":
-            kept[name] = log
-        else:
-            kept[f"back to {name}"], log = log, kept[name]
-    return log, kept
-
-
-async def checkpoint(store: Any, ack: Ack) -> None:
-    provider_views: list[StoredProviderView] = []
-    version = messages = 0
-    lengths: dict[str, int] = {}
-    for what, name in checkpoint_steps():
-        if what == "append":
-            await store.append("s", [make_entry(name, 2_000)], lambda: None)
-            messages += 1
-        elif what == "save":
-            provider_views = [StoredProviderView("p", make_state(int(name)), "{}")]
-            await store.save_activation("s", "p", provider_views[0].state)
-            await store.checkpoints.save("s", name, Place(version, messages), provider_views)
-            lengths[name] = messages
-        else:
-            place, back = Place(version, messages), f"back to {name}"
-            await store.checkpoints.restore("s", name, place, back, provider_views, lambda: None)
-            version, messages = version + 1, lengths[name]
-        ack(f"{what} {name}")
-
-
-async def index(store: Any, ack: Ack) -> None:
-    for i in count():
-        said = [json.dumps({"role": "user", "content": f"word{i}x{n} " * 40}) for n in range(20)]
-        await store.append("s", [StoredEntry(one.encode(), b"") for one in said], lambda: None)
-        ack(str(i))
+            yield "restore", i - 1
         if i % 4 == 3:
-            await store.replace("s", 10 * i, [], lambda: None)
+            yield "purge", i
+
+
+def after(done: int) -> Changed:
+    """What there is after so many changes."""
+    now = Changed([], [], {}, 0)
+    for what, i in islice(changes(), done):
+        if what == "append":
+            now = now._replace(log=[*now.log, f"a{i}"])
+        elif what == "replace":
+            log = [*now.log[:i], *(f"r{i}n{n}" for n in range(4))]
+            now = now._replace(log=log, states=[], version=now.version + 1)
+        elif what == "activate":
+            now = now._replace(states=[i])
+        elif what == "save":
+            now.checkpoints[f"mark {i}"] = (now.log, now.states)
+        elif what == "restore":
+            now.checkpoints[f"back {i}"] = (now.log, now.states)
+            now = Changed(*now.checkpoints[f"mark {i}"], now.checkpoints, now.version + 1)
+    return now
+
+
+async def change(store: Any, ack: Ack) -> None:
+    for done, (what, i) in enumerate(changes()):
+        now = after(done)
+        place = Place(now.version, len(now.log))
+        views = [StoredProviderView("p", make_state(number), "{}") for number in now.states]
+        if what == "append":
+            await store.append("s", [make_entry(f"a{i}")], lambda: None)
+        elif what == "replace":
+            await store.replace("s", i, [make_entry(f"r{i}n{n}") for n in range(4)], lambda: None)
+        elif what == "activate":
+            await store.save_activation("s", "p", make_state(i))
+        elif what == "save":
+            await store.checkpoints.save("s", f"mark {i}", place, views)
+        elif what == "restore":
+            await store.checkpoints.restore("s", f"mark {i}", place, f"back {i}", views, lambda: None)
+        else:
             await store.purge()
+        ack(what)
 
 
 async def remove(store: Any, ack: Ack) -> None:
     for i in count():
         await store.claim("other")
-        await store.append("other", [make_entry(f"{i}-{n}", 2_000) for n in range(20)], lambda: None)
-        await store.append("s", [make_entry(str(i), 2_000)], lambda: None)
+        await store.append("other", [make_entry(f"o{i}n{n}") for n in range(20)], lambda: None)
+        await store.append("s", [make_entry(f"s{i}")], lambda: None)
         await store.delete_session("other")
-        ack(str(i))
+        ack(f"s{i}")
 
 
 def another(path: Path, number: int) -> Path:
@@ -118,16 +116,12 @@ def another(path: Path, number: int) -> Path:
     return path.with_name(f"{number}-{path.name}")
 
 
-async def create(path: str, arm: Callable[[], None], ack: Ack) -> None:
-    arm()
+async def create(path: Path, ack: Ack) -> None:
     for i in count():
-        store = SqliteStore(another(Path(path), i))
+        store = SqliteStore(another(path, i))
         await store.open()
         ack(str(i))
         await store.close()
-
-
-WORKS = {"append": append, "replace": replace, "remove": remove, "checkpoint": checkpoint, "index": index}
 
 
 def watch(plan: dict[str, Any]) -> Callable[[], None]:
@@ -166,11 +160,12 @@ def watch(plan: dict[str, Any]) -> Callable[[], None]:
 
 
 async def work_until_killed(ack: Ack, plan: dict[str, Any]) -> None:
-    arm = watch(plan)
+    arm, path = watch(plan), Path(plan["path"])
     if plan["work"] == "create":
-        await create(plan["path"], arm, ack)
-    store = SqliteStore(Path(plan["path"]))
+        arm()
+        await create(path, ack)
+    store = SqliteStore(path)
     await store.open()
     await store.claim("s")
     arm()
-    await WORKS[plan["work"]](store, ack)
+    await {"append": append, "change": change, "remove": remove}[plan["work"]](store, ack)

@@ -57,15 +57,14 @@ async def test_a_deleted_session_is_nowhere_in_the_bytes_of_the_folder(path):
     assert is_there(path, "public")
 
 
-async def test_a_shared_summary_stays_until_its_last_session_is_deleted(path):
-    async with opened(path, "s", "t") as store:
-        await store.save_summary("s", key(1), summary("shared"))
-        await store.save_summary("s", key(2), summary("own"))
-        await store.find_summaries("t", [key(1)])
-        await store.delete_session("s")
-        assert set(await store.find_summaries("t", [key(1), key(2)])) == {key(1)}
-        await store.delete_session("t")
-        assert await store.find_summaries("nobody", [key(1)]) == {}
+async def test_a_shared_summary_stays_until_its_last_session_is_deleted(store):
+    await store.save_summary("s", key(1), summary("shared"))
+    await store.save_summary("s", key(2), summary("own"))
+    await store.find_summaries("t", [key(1)])
+    await store.delete_session("s")
+    assert set(await store.find_summaries("t", [key(1), key(2)])) == {key(1)}
+    await store.delete_session("t")
+    assert await store.find_summaries("nobody", [key(1)]) == {}
 
 
 @pytest.mark.parametrize("turns", range(1, 6))
