@@ -10,17 +10,7 @@ from amplifier_core import ChatResponse, TextBlock
 from amplifier_core.llm_errors import AbortError, LLMTimeoutError, RateLimitError
 from amplifier_core.message_models import ToolCall, Usage
 
-from summarizing_context import (
-    Settings,
-    SettingsError,
-    SummarizerError,
-    SummarizerNotReady,
-    SummarizerRateLimited,
-    SummarizerRefused,
-    SummarizerTimeout,
-    SummaryJob,
-    open_context,
-)
+from summarizing_context import Settings, SettingsError, SummaryJob, errors, open_context
 from summarizing_context.adapters.amplifier.plan import choose_provider
 from summarizing_context.summarizers.host import HostSummarizer, in_summary
 from tests.adapters.host import SMALL, Model, session_of, until
@@ -77,15 +67,15 @@ async def test_a_provider_that_takes_no_options_is_given_none():
 @pytest.mark.parametrize(
     ("answer", "error", "words"),
     [
-        (RateLimitError("slow: secret text", retry_after=7.0), SummarizerRateLimited, "fewer calls"),
-        (LLMTimeoutError("secret text"), SummarizerTimeout, "in time"),
-        (ValueError("secret text"), SummarizerError, "failed"),
-        (ChatResponse(content=[]), SummarizerRefused, "empty"),
-        (said("x", finish_reason="refusal"), SummarizerRefused, "declined"),
-        (ChatResponse(content=[], tool_calls=[CALL]), SummarizerRefused, "neither text"),
-        (SimpleNamespace(content=5), SummarizerError, "protocol"),
-        (asyncio.CancelledError(), SummarizerError, "cancelled"),  # which the host has not
-        (AbortError("secret text"), SummarizerError, "cancelled"),
+        (RateLimitError("slow: secret text", retry_after=7.0), errors.SummarizerRateLimited, "fewer calls"),
+        (LLMTimeoutError("secret text"), errors.SummarizerTimeout, "in time"),
+        (ValueError("secret text"), errors.SummarizerError, "failed"),
+        (ChatResponse(content=[]), errors.SummarizerRefused, "empty"),
+        (said("x", finish_reason="refusal"), errors.SummarizerRefused, "declined"),
+        (ChatResponse(content=[], tool_calls=[CALL]), errors.SummarizerRefused, "neither text"),
+        (SimpleNamespace(content=5), errors.SummarizerError, "protocol"),
+        (asyncio.CancelledError(), errors.SummarizerError, "cancelled"),  # which the host has not
+        (AbortError("secret text"), errors.SummarizerError, "cancelled"),
     ],
 )
 async def test_what_goes_wrong_is_told_in_our_words(answer, error, words):
@@ -106,7 +96,7 @@ async def hang(request: Any, **options: Any) -> Any:
     await asyncio.Event().wait()
 
 
-@pytest.mark.parametrize(("by_host", "error"), [(True, SummarizerNotReady), (False, asyncio.CancelledError)])
+@pytest.mark.parametrize(("by_host", "error"), [(True, errors.SummarizerNotReady), (False, asyncio.CancelledError)])
 async def test_a_cancelled_call_ends(by_host, error):
     tasks = asyncio.all_tasks()
     summarizer = HostSummarizer(lambda: SimpleNamespace(complete=hang))
@@ -124,7 +114,7 @@ async def test_a_cancelled_call_ends(by_host, error):
 async def test_while_the_host_cancels_no_call_is_made_nor_counted_against_a_cap():
     cancelled, provider = True, Provider()
     summarizer = HostSummarizer(lambda: provider, is_cancelled=lambda: cancelled)
-    with pytest.raises(SummarizerNotReady, match="the host has cancelled"):
+    with pytest.raises(errors.SummarizerNotReady, match="the host has cancelled"):
         await summarizer.summarize(JOB)
     settings = Settings(max_tokens=3_000, max_calls_per_hour=5, **SMALL)
     async with open_context(settings, summarizer=summarizer) as context:

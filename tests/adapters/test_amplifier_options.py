@@ -4,27 +4,26 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from amplifier_core.testing import MockCoordinator
 
-from summarizing_context import Settings, SettingsError
+from summarizing_context import Settings, SettingsError, mount
 from summarizing_context.adapters.amplifier.plan import read_options
 
 DEFAULT = str(Path("~/.amplifier/contexts.db").expanduser())
 
 
-def refusal(config: Any) -> tuple[str, ...]:
+async def refusal(config: Any) -> tuple[str, ...]:
     with pytest.raises(SettingsError) as caught:
-        read_options(config)
+        await mount(MockCoordinator(), config)
     return caught.value.problems
 
 
-@pytest.mark.parametrize("empty", [None, {}])
-def test_no_options_mean_our_defaults(empty):
-    plan = read_options(empty)
-    assert (plan.settings, plan.settings.max_tokens_is_set) == (Settings(), False)
-    assert (plan.names_session, plan.preserve_system, plan.required) == (False, True, False)
-    persistence = {"path": "a.db", "required": True}
-    plan = read_options({"preserve_system": False, "session_id": "s", "persistence": persistence})
-    assert (plan.names_session, plan.preserve_system, plan.required) == (True, False, True)
+def test_no_options_mean_our_defaults():
+    given = {"preserve_system": False, "session_id": "s", "persistence": {"path": "a.db", "required": True}}
+    for config, flags in ((None, (False, True, False)), ({}, (False, True, False)), (given, (True, False, True))):
+        plan = read_options(config)
+        assert (plan.names_session, plan.preserve_system, plan.required) == flags
+        assert config or (plan.settings, plan.settings.max_tokens_is_set) == (Settings(), False)
 
 
 @pytest.mark.parametrize(
@@ -75,15 +74,15 @@ def test_the_hosts_options_mean_what_its_documents_say(theirs, ours):
         ({"compact_threshold": 2}, "compact_threshold = 2 is refused"),
         ({"compact_threshold": 0.9, "high_water": 0.8}, "high_water is given twice, as compact_threshold too"),
         ({"storage_path": "a", "persistence": {"path": "b"}}, "storage_path is given twice, as persistence.path too"),
-        ({"max_tokens": "many"}, "max_tokens = 'many' is refused"),
+        ({"summarizer": "openai"}, "needs a model"),
         *((wrong, "are a mapping") for wrong in (5, "text", [("max_tokens", 5)])),
     ],
 )
-def test_a_refusal_names_the_option_and_says_what_to_do(config, words):
-    assert any(words in problem for problem in refusal(config)), refusal(config)
+async def test_a_refusal_names_the_option_and_says_what_to_do(config, words):
+    assert words in "\n".join(await refusal(config))
 
 
-def test_all_problems_are_told_at_once_and_no_key_is_shown():
+async def test_all_problems_are_told_at_once_and_no_key_is_shown():
     wrong = {"max_tokens": 0, "nonsense": 1, "persistence": {"path": "x", "enabled": "x"}, "preserve_system": 3}
-    assert len(refusal(wrong)) == 4
-    assert "secret-1234" not in str(refusal({"api_kye": "secret-1234", "api_key": "secret 1234"}))
+    assert len(await refusal(wrong)) == 4
+    assert "secret-1234" not in str(await refusal({"api_kye": "secret-1234", "api_key": "secret 1234"}))

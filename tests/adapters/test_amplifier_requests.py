@@ -1,8 +1,6 @@
-"""What a request is made of beside the log: the prompt factory, timestamps, events, usage of other calls."""
+"""What a request is made of beside the log: the prompt factory, timestamps, tools, usage of other calls."""
 
 import asyncio
-import json
-from collections import defaultdict
 from datetime import datetime
 from types import SimpleNamespace
 from typing import Any
@@ -12,31 +10,10 @@ from amplifier_core.testing import MockCoordinator
 
 from summarizing_context import SettingsError
 from summarizing_context.adapters.amplifier import SummarizingContextManager
-from summarizing_context.adapters.amplifier.events import ANNOUNCED
-from tests.adapters.host import SMALL, Model, mounted, session_of, unstamped
+from tests.adapters.host import SMALL, mounted, unstamped
 from tests.behaviour.contexts import Provider
 
 HELLO = {"role": "user", "content": "Hello"}
-
-
-async def test_the_prompt_factory_is_called_once_a_request_and_stays_out_of_the_log():
-    calls, model = [], Model()
-
-    async def prompt() -> str:
-        calls.append(1)
-        return "You are kind."
-
-    async with session_of(SMALL, model=model) as session:
-        context = session.coordinator.get("context")
-        await context.add_message({"role": "system", "content": "The prompt of old."})
-        await context.set_system_prompt_factory(prompt)
-        for turn in range(12):
-            await session.execute(f"Turn {turn}")
-        assert len(calls) == len(model.requests) == 36
-        for rows in (*model.requests, await context.get_messages()):
-            assert [row["content"] for row in rows if row["role"] == "system"] == [rows[0]["content"]]
-        assert {rows[0]["content"] for rows in model.requests} == {"You are kind."}
-        assert "system_changed" not in context.statistics().activations_by_reason
 
 
 @pytest.mark.parametrize(("model", "stays"), [("claude-opus-4-8", True), ("claude-opus-5-5", False)])
@@ -87,34 +64,6 @@ async def test_the_time_is_stamped_and_nothing_else_is_touched():
         for row in kept[:3]:
             assert datetime.fromisoformat(row["metadata"].pop("timestamp")).utcoffset() is not None
         assert kept == [{**HELLO, "metadata": {}}] * 2 + rows[2:]
-
-
-async def test_every_event_is_announced_finite_and_without_text():
-    seen: dict[str, list[dict[str, Any]]] = defaultdict(list)
-
-    async def note(event: str, data: dict[str, Any]) -> None:
-        seen[event].append(data)
-
-    said = "Turn: a needle that no event may hold"
-    async with session_of(SMALL, model=Model(factor=1.3), hooks=dict.fromkeys(ANNOUNCED, note)) as session:
-        for _ in range(12):
-            await session.execute(said)
-        announced = await session.coordinator.collect_contributions("observability.events")
-    quiet = "summary_failed degraded stand_in_used memory_stored memory_replaced"  # nothing fails, and memory is off
-    assert set(ANNOUNCED) == seen.keys() | {f"context:{name}" for name in quiet.split()}
-    assert {name for listed in announced for name in listed} >= set(ANNOUNCED)
-    text = json.dumps(seen, allow_nan=False)
-    assert "needle" not in text
-    assert "line 3 of" not in text
-    added = {"role": "user", "content_length": len(said), "total_messages": 1}
-    assert seen["context:message_added:debug"][0].items() >= added.items()
-    assert len(seen["context:compaction"]) == len(seen["context:post_compact"]) > 0
-    before, after = seen["context:pre_compact"][0], seen["context:post_compact"][0]
-    assert after["tokens"] == after["token_count"] < before["tokens"] == before["token_count"]
-    assert 0 < after["message_count"] < before["message_count"]
-    assert all(data["source"] == "header" and data["tokens"] > 0 for data in seen["context:include"])
-    budget = seen["context:budget_changed"][0]
-    assert (budget["budget"], budget["window"]) == (4_500, 6_000)
 
 
 async def test_only_the_answer_to_its_own_newest_view_teaches_a_session():

@@ -1,36 +1,12 @@
-"""Tools, memory and commands of a session on the real coordinator: mounted on demand, unmounted at cleanup."""
+"""Tools and memory of a session on the real coordinator: mounted on demand, unmounted at cleanup."""
 
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from amplifier_core import ToolResult
 from amplifier_core.testing import MockCoordinator
 
-from summarizing_context import ContextClosedError
-from tests.adapters.host import SMALL, Model, mounted, session_of
-
-
-async def use(session: Any, name: str, **arguments: Any) -> str:
-    """What a mounted tool answers."""
-    result = await session.coordinator.get("tools")[name].execute(arguments)
-    assert isinstance(result, ToolResult)
-    assert result.success
-    return str(result.output)
-
-
-async def test_a_real_session_gets_back_what_its_view_has_lost_until_it_ends():
-    async with session_of({**SMALL, "recall_tool": True}) as session:
-        for said in ("The walrus listens on port 48231.", *(f"Turn {turn}: read on." for turn in range(12))):
-            await session.execute(said)
-        assert "48231" in await use(session, "context_recall", query="which port does the walrus use")
-        assert "needs other arguments" in await use(session, "context_recall", question="?")
-        tool = session.coordinator.get("tools")["context_recall"]
-        assert "earlier part of this conversation" in tool.description
-        assert tool.input_schema["properties"]["query"]["type"] == "string"
-    assert "context_recall" not in (session.coordinator.get("tools") or {})
-    late = await tool.execute({"query": "walrus"})
-    assert (late.success, late.error["type"]) == (False, "ContextClosedError")
+from tests.adapters.host import SMALL, Model, mounted, session_of, use
 
 
 @pytest.mark.parametrize(
@@ -45,18 +21,6 @@ async def test_tools_are_mounted_on_demand_only_and_those_of_others_stay(options
         for name in names[:1]:
             await coordinator.mount("tools", other, name=name)
     assert list((coordinator.get("tools") or {}).values()) == [other] * bool(tools)
-
-
-async def test_commands_and_the_session_itself_are_reachable_from_the_mounted_context():
-    async with session_of(SMALL) as session:
-        await session.execute("Never touch the vendor folder.")
-        context = session.coordinator.get("context")
-        status = await context.handle_command("/context status")
-        assert status.data["statistics"]["messages"] == len(await context.get_messages())
-        assert not (await context.handle_command("/context stutus")).ok
-        assert "Never touch the vendor folder." in [fact.value for fact in (await context.opened()).ledger()]
-    with pytest.raises(ContextClosedError):
-        await context.handle_command("/context status")
 
 
 async def test_the_tools_that_the_host_has_mounted_take_their_part_of_the_budget():

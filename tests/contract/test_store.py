@@ -10,25 +10,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from summarizing_context.errors import SessionInUseError, StoreError, StoreReadOnlyError, WrongEventLoopError
-from summarizing_context.stores.base import (
-    MemoryEdit,
-    MemoryScope,
-    NewActivation,
-    NewMemory,
-    Place,
-    StoredEntry,
-    StoredFailure,
-    StoredVerdict,
-    keep_memories,
-)
+from summarizing_context.stores import base
 from tests.contract.store_builders import entries, entry, key, log_of, make_store, nothing, numbered, opened, summary
 
 pytestmark = pytest.mark.usefixtures("backend")
-OWN = MemoryScope(None, "s")
+OWN = base.MemoryScope(None, "s")
 
 
 async def test_entries_come_back_in_order_and_byte_for_byte(store):
-    odd = [StoredEntry(b"\xff\x00\xfe", b""), StoredEntry(b"", b"\x00"), StoredEntry(b"\xed\xa0\x80", b"surrogate")]
+    odd = [
+        base.StoredEntry(b"\xff\x00\xfe", b""),
+        base.StoredEntry(b"", b"\x00"),
+        base.StoredEntry(b"\xed\xa0\x80", b"surrogate"),
+    ]
     await store.append("s", odd[:1], nothing)
     await store.append("s", odd[1:], nothing)
     assert (await store.load("s")).entries == odd
@@ -43,13 +37,13 @@ async def test_facts_are_replaced_beside_their_messages_on_every_branch_of_the_l
     assert kept == [(b"a", b"facts of a"), (b"b", b"facts of B"), (b"d", b"facts of D")]
 
 
-def rule(name: str, version: str = "v1") -> StoredVerdict:
-    return StoredVerdict(name.encode(), version, f"rules of {name}".encode())
+def rule(name: str, version: str = "v1") -> base.StoredVerdict:
+    return base.StoredVerdict(name.encode(), version, f"rules of {name}".encode())
 
 
-def said(names: str) -> list[StoredEntry]:
+def said(names: str) -> list[base.StoredEntry]:
     """Messages that humans wrote; a dot is somebody else's."""
-    return [StoredEntry(name.encode(), b"", () if name == "." else (rule(name),)) for name in names]
+    return [base.StoredEntry(name.encode(), b"", () if name == "." else (rule(name),)) for name in names]
 
 
 async def test_rules_come_back_in_the_order_of_the_log_and_are_forgotten_with_their_messages(store):
@@ -85,14 +79,18 @@ async def test_a_session_has_one_writer(store):
 async def test_a_session_is_written_by_its_writer_alone(path):
     async with opened(path, "s") as writer, opened(path) as other:
         await writer.append("s", numbered(2), nothing)
-        (kept,) = await keep_memories(writer.memories, OWN, [NewMemory("Mine.", {})])
-        edits = (MemoryEdit(None, "Of another host."), MemoryEdit(kept.id, "Other."), MemoryEdit(kept.id, None))
+        (kept,) = await base.keep_memories(writer.memories, OWN, [base.NewMemory("Mine.", {})])
+        edits = (
+            base.MemoryEdit(None, "Of another host."),
+            base.MemoryEdit(kept.id, "Other."),
+            base.MemoryEdit(kept.id, None),
+        )
         for write in (
             lambda: other.append("s", entries("x"), nothing),
             lambda: other.replace("s", 0, entries("x"), nothing),
             lambda: other.save_activation("s", "p", b"state"),
             lambda: other.save_pins("s", "pins", nothing),
-            lambda: other.checkpoints.save("s", None, Place(0, 2), []),
+            lambda: other.checkpoints.save("s", None, base.Place(0, 2), []),
             *(lambda edit=edit: other.memories.edit(OWN, lambda *_: [edit]) for edit in edits),
         ):
             with pytest.raises(StoreError):
@@ -100,8 +98,8 @@ async def test_a_session_is_written_by_its_writer_alone(path):
         with pytest.raises(SessionInUseError):
             await other.delete_session("s")
         assert [memory.content for memory in await other.memories.all(OWN)] == ["Mine."]
-        of_all = MemoryScope("p", "s")
-        await keep_memories(other.memories, of_all, [NewMemory("Ours.", {})])  # those of a project are everybody's
+        of_all = base.MemoryScope("p", "s")  # a project's memories are everybody's
+        await base.keep_memories(other.memories, of_all, [base.NewMemory("Ours.", {})])
         assert [memory.content for memory in await writer.memories.all(of_all)] == ["Ours."]
         found = await writer.load("s")
         assert (len(found.entries), found.activations, found.pins) == (2, [], "")
@@ -117,10 +115,10 @@ async def test_a_session_keeps_its_project_until_a_claim_names_another(tmp_path)
 
 async def test_a_session_of_a_deleted_name_begins_with_nothing(store):
     await store.append("s", numbered(2), nothing)
-    await store.save_activation("s", "p", b"state", NewActivation(1, "figures"))
+    await store.save_activation("s", "p", b"state", base.NewActivation(1, "figures"))
     await store.save_pins("s", "pins", nothing)
-    await store.checkpoints.save("s", None, Place(0, 2), [])
-    await store.memories.edit(OWN, lambda *_: [MemoryEdit(None, "Mine.")], "reader", ["mark"])
+    await store.checkpoints.save("s", None, base.Place(0, 2), [])
+    await store.memories.edit(OWN, lambda *_: [base.MemoryEdit(None, "Mine.")], "reader", ["mark"])
     assert await store.delete_session("s")
     assert not await store.delete_session("s")
     await store.claim("s")
@@ -141,10 +139,10 @@ async def test_sessions_are_listed_with_all_that_is_known_of_them_the_newest_cha
             (16_000, 1, "OSError", "2026-11-02"),
         ):
             await store.save_budget("new", budget)
-            await store.save_failure("new", StoredFailure(failed, error, at))
+            await store.save_failure("new", base.StoredFailure(failed, error, at))
         await store.save_summary("new", key(1), summary("text"))
         listed = await store.sessions()
-        made = await store.checkpoints.save("new", None, Place(0, 0), [])
+        made = await store.checkpoints.save("new", None, base.Place(0, 0), [])
         await store.checkpoints.fork("new", made.id, "fork")  # begins with the budget of the last request
         assert {one.session_id: one.budget for one in await store.sessions()}["fork"] == 16_000
     own = ("project", "messages", "summaries", "writer_pid", "budget", "failed", "last_error", "last_error_at")
@@ -164,7 +162,7 @@ async def test_a_refused_entry_fails_alone_without_a_callback_and_its_error_does
     for bad in (["secret"], {"text": "secret"}, "secret \ud800", 1 << 70):
         first, error, last = await asyncio.gather(
             store.append("s", entries("good"), lambda: called.append("first")),
-            store.append("s", [entry("good"), StoredEntry(bad, b"")], lambda: called.append("bad")),
+            store.append("s", [entry("good"), base.StoredEntry(bad, b"")], lambda: called.append("bad")),
             store.append("s", entries("good"), lambda: called.append("last")),
             return_exceptions=True,
         )
@@ -224,9 +222,9 @@ async def test_the_four_newest_provider_keys_keep_their_newest_state(store):
 
 async def test_the_state_before_an_activation_comes_back_and_a_replaced_log_keeps_what_they_were(store):
     await store.append("s", numbered(4), nothing)
-    await store.save_activation("s", "p", b"one", NewActivation(1, "{}", before=b"none"))
-    await store.save_activation("s", "q", b"two", NewActivation(2, "{}"))
-    await store.save_activation("s", "p", b"none", NewActivation(3, "{}", before=b"one", undoes=1))
+    await store.save_activation("s", "p", b"one", base.NewActivation(1, "{}", before=b"none"))
+    await store.save_activation("s", "q", b"two", base.NewActivation(2, "{}"))
+    await store.save_activation("s", "p", b"none", base.NewActivation(3, "{}", before=b"one", undoes=1))
     assert [await store.state_before("s", number) for number in (1, 2, 3, 4)] == [b"none", None, b"one", None]
     await store.replace("s", 2, entries("x"), nothing)
     listed = await store.list_activations("s")
