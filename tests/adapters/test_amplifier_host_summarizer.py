@@ -152,29 +152,3 @@ async def test_without_a_host_there_is_no_host_to_ask():
     with pytest.raises(SettingsError, match="mounted under Amplifier"):
         async with open_context(Settings(summarizer="host")):
             pass
-
-
-async def test_a_real_session_is_summarized_by_its_own_provider_and_usage_is_not_misled():
-    taught: list[dict[str, Any]] = []
-
-    async def summarize(request: Any) -> ChatResponse:
-        return said("- Intent: files are read, one after the other.")
-
-    async def note(event: str, data: dict[str, Any]) -> None:
-        taught.append(data)
-
-    model = Model(window=6_000, summarize=summarize, factor=1.5)
-    config = {**SMALL, "summarizer": "host", "model": "small-1"}
-    async with session_of(config, model=model, hooks={"context:usage_calibrated": note}) as session:
-        context = session.coordinator.get("context")
-        for turn in range(25):
-            await session.execute(f"Turn {turn}")
-        await context.wait_idle()
-        figures = context.statistics()
-        await session.coordinator.cancellation.trigger_callbacks()
-    assert len(model.summaries) == figures.model_calls > 5
-    assert all(options["model"] == "small-1" for options in model.summaries)
-    assert figures.model_input_tokens > 1_000
-    assert len(taught) == len(model.requests) - 1, "each request but the first, which is too small, and no summary"
-    assert abs(taught[-1]["ratio"] - 1.5) < 0.05
-    assert model.largest * 1.5 <= 6_000, "the budget follows what the provider counts"
