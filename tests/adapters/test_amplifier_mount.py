@@ -53,10 +53,10 @@ async def test_cleanup_may_come_while_the_first_use_is_under_way(config):
     async with mounted(config) as manager:
         adding = asyncio.create_task(manager.add_message(HELLO))
         await asyncio.sleep(0)
-    outcome = await asyncio.gather(adding, return_exceptions=True)
-    assert outcome == [None] or isinstance(outcome[0], errors.ContextClosedError)
+    (outcome,) = await asyncio.gather(adding, return_exceptions=True)
+    assert outcome is None or isinstance(outcome, errors.ContextClosedError)
     async with mounted(config) as again:
-        assert len(await again.get_messages()) == (outcome == [None])
+        assert len(await again.get_messages()) == (outcome is None)
 
 
 async def give_up(manager: Any) -> None:

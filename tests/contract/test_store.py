@@ -4,6 +4,7 @@ import asyncio
 import os
 import threading
 from datetime import datetime
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -14,7 +15,7 @@ from summarizing_context.stores import base
 from tests.contract.store_builders import entries, entry, key, log_of, make_store, nothing, numbered, opened, summary
 
 pytestmark = pytest.mark.usefixtures("backend")
-OWN = base.MemoryScope(None, "s")
+OWN, OF_ALL = base.MemoryScope(None, "s"), base.MemoryScope("p", "s")
 
 
 async def test_entries_come_back_in_order_and_byte_for_byte(store):
@@ -98,9 +99,8 @@ async def test_a_session_is_written_by_its_writer_alone(path):
         with pytest.raises(SessionInUseError):
             await other.delete_session("s")
         assert [memory.content for memory in await other.memories.all(OWN)] == ["Mine."]
-        of_all = base.MemoryScope("p", "s")  # a project's memories are everybody's
-        await base.keep_memories(other.memories, of_all, [base.NewMemory("Ours.", {})])
-        assert [memory.content for memory in await writer.memories.all(of_all)] == ["Ours."]
+        await base.keep_memories(other.memories, OF_ALL, [base.NewMemory("Ours.", {})])
+        assert [memory.content for memory in await writer.memories.all(OF_ALL)] == ["Ours."]
         found = await writer.load("s")
         assert (len(found.entries), found.activations, found.pins) == (2, [], "")
         assert await writer.checkpoints.listed("s") == []
@@ -303,3 +303,68 @@ async def test_a_store_that_is_not_open_or_is_called_from_another_event_loop_ref
             await refused
     with pytest.raises(StoreError):
         await store.append("s", entries("x"), nothing)
+
+
+@pytest.fixture
+async def memories(path, backend):
+    async with opened(path, "s") as store:
+        yield store.memories
+
+
+def learnt(content: str, message: int, **more: Any) -> base.NewMemory:
+    place = {"source": "session", "session_id": "s", "message": message, "quote": content}
+    return base.NewMemory(content, {**place, "subject": "gate", **more})
+
+
+async def contents(memories: Any) -> list[str]:
+    return [one.content for one in await memories.all(OF_ALL)]
+
+
+async def test_what_is_marked_as_read_is_not_learnt_again_by_the_same_reader(memories):
+    read: dict[str, Any] = {"reader": "model", "marks": ["a"], "again": False}
+    (kept,) = await base.keep_memories(memories, OF_ALL, [learnt("Gate 1.", 0)], **read)
+    await base.update_memory(memories, OF_ALL, kept.id, None)
+    assert await base.keep_memories(memories, OF_ALL, [learnt("Gate 1.", 0)], **read) == await contents(memories) == []
+    assert await memories.marked(OF_ALL, "model", ["a", "b"]) == {"a"}
+    assert await memories.marked(OF_ALL, "rules", ["a"]) == set()
+    for other in (base.MemoryScope("q", "s"), base.MemoryScope(None, "s")):
+        assert await memories.marked(other, "model", ["a"]) == set()
+        assert len(await base.keep_memories(memories, other, [learnt("Gate 1.", 0)], **read)) == 1
+
+
+@pytest.mark.parametrize("order", [(1, 2), (2, 1)])
+async def test_of_one_session_what_was_said_last_is_kept_in_whatever_order_it_is_read(memories, order):
+    for message in order:
+        await base.keep_memories(memories, OF_ALL, [learnt(f"Gate {message}.", message)])
+    assert await contents(memories) == ["Gate 2."]
+
+
+async def test_an_edit_is_all_or_nothing_and_tells_the_ids(memories):
+    new = [base.MemoryEdit(None, "One.", {"n": 1}), base.MemoryEdit(None, "Two.")]
+    first, second = await memories.edit(OF_ALL, lambda known, marked: new, "model", ["a"])
+    known, changes = list[str](), ((first, "First.", {}), (second, None), ("m99", "?"))
+    edits = [base.MemoryEdit(*change) for change in changes]
+
+    def decide(found: Any, marked: set[str]) -> list[base.MemoryEdit]:
+        known[:] = [one.content for one in found] + sorted(marked)
+        return edits
+
+    with pytest.raises(StoreError):
+        await memories.edit(OF_ALL, decide, "model", ["a", "b"])
+    assert known == ["One.", "Two.", "a"]
+    assert await contents(memories) == ["One.", "Two."]
+    assert await memories.marked(OF_ALL, "model", ["a", "b"]) == {"a"}
+    edits.pop()
+    assert await memories.edit(OF_ALL, decide) == [first, second]
+    assert await contents(memories) == ["First."]
+
+
+async def test_a_memory_that_another_of_the_same_reading_replaces_has_the_id_of_that(memories):
+    about = [learnt("Ada owns it.", 1, relation="owner"), learnt("It is at :80.", 2, relation="place")]
+    kept = await base.keep_memories(memories, OF_ALL, [*about, learnt("It is gone.", 3)])
+    (left,) = await memories.all(OF_ALL)
+    assert [one.change for one in kept] == ["stored", "stored", "replaced"]
+    assert ({one.id for one in kept}, left.content) == ({left.id}, "It is gone.")
+    assert left.metadata["replaces"] == "It is at :80. Ada owns it."
+    await base.update_memory(memories, OF_ALL, left.id, "It is back.", None)
+    assert await contents(memories) == ["It is back."]

@@ -47,11 +47,6 @@ async def test_the_database_of_another_program_is_refused(path, journal):
     await assert_refused(path, StoreCorruptError, "another program")
 
 
-def beside(path: Path) -> list[Path]:
-    """The file, and those that SQLite keeps beside it while it is open."""
-    return [Path(f"{path}{suffix}") for suffix in ("", "-wal", "-shm")]
-
-
 def overwrite(path: Path, start: int, content: bytes) -> None:
     with path.open("r+b") as file:
         file.seek(start)
@@ -131,7 +126,13 @@ async def test_a_full_disk_fails_the_write_whole_and_passes_when_there_is_space(
     assert called == [0, 2, 3]
 
 
+def beside(path: Path) -> list[Path]:
+    """The file, and those that SQLite keeps beside it while it is open."""
+    return [Path(f"{path}{suffix}") for suffix in ("", "-wal", "-shm")]
+
+
 async def test_files_and_folders_are_private_whatever_the_umask(tmp_path):
+    """What others could read becomes private too, with all beside it."""
     path = tmp_path / "a" / "b" / "run.db"
     old = os.umask(0)
     try:
@@ -139,17 +140,11 @@ async def test_files_and_folders_are_private_whatever_the_umask(tmp_path):
             await store.append("s", entries("x"), nothing)
             modes = {one.name: stat.S_IMODE(one.stat().st_mode) for one in path.parent.iterdir()}
             folders = [stat.S_IMODE(one.stat().st_mode) for one in (path.parent, path.parent.parent)]
+            left = {file: file.read_bytes() for file in beside(path)}
     finally:
         os.umask(old)
     assert len(modes) == 4  # the file, its log, its shared memory and one claim
-    assert set(modes.values()) == {0o600}
-    assert folders == [0o700, 0o700]
-
-
-async def test_a_store_that_others_could_read_becomes_private_with_all_beside_it(path):
-    async with opened(path, "s") as store:
-        await store.append("s", entries("x"), nothing)
-        left = {file: file.read_bytes() for file in beside(path)}
+    assert (set(modes.values()), folders) == ({0o600}, [0o700, 0o700])
     for file, content in left.items():  # as a process that was killed leaves them
         file.write_bytes(content)
         file.chmod(0o664)

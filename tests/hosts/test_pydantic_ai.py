@@ -102,11 +102,14 @@ async def test_runs_at_the_same_time_on_one_conversation_are_each_sent_their_own
     ("settings", "profile"),
     [({"max_tokens": 100_000, "safety_margin": 0, "reserved_output": 0}, {"context_window": 3_000}), ({}, None)],
 )
-async def test_the_window_of_the_models_profile_is_the_budget(settings, profile):
-    async with scripted(agent={"profile": profile}, **settings) as run:
-        context = await run.turns(3)
+async def test_the_window_of_the_models_profile_is_the_budget_and_system_prompts_stay(settings, profile):
+    async with scripted(agent={"profile": profile, "system_prompt": "You are careful."}, **settings) as run:
+        context = await run.turns(4)
         assert context.budget().max_tokens == 3_000
         assert context.statistics().activations >= 1
+        for messages in run.seen:
+            assert [part.content for part in parts(messages, ai.SystemPromptPart)] == ["You are careful."]
+            assert isinstance(messages[0].parts[0], ai.SystemPromptPart)
 
 
 async def test_files_go_out_as_they_came_and_their_bytes_stay_out_of_the_log():
@@ -124,23 +127,14 @@ async def test_a_model_that_binds_thinking_refuses_no_request_of_a_rewritten_beg
     async with served(fake) as upstream, SummarizingCapability(small()) as capability:
         client = AsyncAnthropic(base_url=upstream, api_key="k", max_retries=0)
         model = AnthropicModel("claude-opus-5-5", provider=AnthropicProvider(anthropic_client=client))
-        agent: Any = Agent(
-            model, capabilities=[capability], model_settings={"anthropic_thinking": {"type": "adaptive"}}
-        )
+        asked: Any = {"anthropic_thinking": {"type": "adaptive"}}
+        agent = Agent(model, capabilities=[capability], model_settings=asked)
         agent.tool_plain(read)
         history: list[ai.ModelMessage] = []
         for turn in range(8):
             history = (await agent.run(f"Fix part {turn}.", message_history=history)).all_messages()
         await client.close()
     assert fake.problems == []
-
-
-async def test_system_prompts_stay():
-    async with scripted(agent={"system_prompt": "You are careful."}) as run:
-        await run.turns(4)
-        for messages in run.seen:
-            assert [part.content for part in parts(messages, ai.SystemPromptPart)] == ["You are careful."]
-            assert isinstance(messages[0].parts[0], ai.SystemPromptPart)
 
 
 @pytest.mark.parametrize(
