@@ -1,18 +1,14 @@
 """What `set_messages` does with a list that the host gives back: known transcripts change nothing, others replace.
 
 A session in a file ignores the host's own copy of it on resume, but for what that has behind the log's end.
-`python -m tests.adapters.test_amplifier_resuming FOLDER` is a host that is killed. It leaves its store, and as JSON
-what it had saved, the whole log, and the last view.
 """
 
-import asyncio
-import json
 import os
 import shutil
 import signal
-import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +18,7 @@ from amplifier_core import ChatResponse, TextBlock
 from tests.adapters.host import SMALL, Model, Row, mounted, session_of, unstamped
 from tests.adapters.validity import refusals
 from tests.behaviour.contexts import TINY
-from tests.docs.checkout import run_python
+from tests.killed_work import killed
 
 
 def row(role: str, content: str, **more: Any) -> Row:
@@ -65,7 +61,7 @@ async def hosted(folder: Path) -> AsyncIterator[tuple[Any, Any]]:
         yield session, session.coordinator.get("context")
 
 
-async def run(folder: Path) -> None:
+async def run(tell: Callable[[Any], None], folder: Path) -> None:
     """Four turns; the host saves after two of them, and dies in the fifth, with a message said."""
     async with hosted(folder) as (session, context):
         await context.add_message(SYSTEM)
@@ -76,24 +72,24 @@ async def run(folder: Path) -> None:
                 saved = saved_by_host(await context.get_messages())
         await context.add_message(row("user", "Turn 4: what did you read?"))
         view = await context.get_messages_for_request(provider=Model())
-        (folder / "left.json").write_text(json.dumps([saved, await context.get_messages(), view]))
+        tell((saved, await context.get_messages(), view))
         await context.wait_idle()
         os.kill(os.getpid(), signal.SIGKILL)
 
 
 @pytest.fixture(scope="module")
-def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What a host that was killed before it saved has left behind."""
+def left(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
+    """What a host that was killed before it saved has left behind: its store, what it had saved, the log, the view."""
     folder = tmp_path_factory.mktemp("killed")
-    ended = run_python(["-m", "tests.adapters.test_amplifier_resuming", str(folder)])
-    assert ended.returncode == -signal.SIGKILL, ended.stdout
-    return folder
+    (rows,), ended = killed(run, folder)
+    assert ended == signal.SIGKILL
+    return folder, rows
 
 
 @pytest.mark.parametrize("copy", ["none", "shorter", "whole", "longer", "shorter and interrupted"])
-async def test_a_killed_host_that_resumes_loses_nothing_and_pays_nothing_again(killed, tmp_path, copy):
-    shutil.copytree(killed, tmp_path, dirs_exist_ok=True)
-    saved, log, view = json.loads((killed / "left.json").read_text())
+async def test_a_killed_host_that_resumes_loses_nothing_and_pays_nothing_again(left, tmp_path, copy):
+    folder, (saved, log, view) = left
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
     more = [ANSWER, THANKS] if copy == "longer" else []
     transcript = {
         "none": [],
@@ -131,17 +127,14 @@ async def log_of(manager: Any) -> list[Row]:
     return unstamped(await manager.get_messages())
 
 
-def turns(count: int) -> list[Row]:
-    """A log of turns with system rows between them, some prompts of which are said again and again."""
-    rows = [SYSTEM, INTERRUPTED]
-    for turn in range(count):
-        said = {"user": f"Question {turn % 3}.", "system": f"Note {turn}.", "assistant": f"Answer {turn}."}
-        rows += [row(role, text) for role, text in said.items()]
-    return [*rows, HUMAN, CALLING, *RESULTS, ANSWER]
+def turn(number: int) -> list[Row]:
+    """Prompts are said again and again."""
+    said = {"user": f"Question {number % 3}.", "system": f"Note {number}.", "assistant": f"Answer {number}."}
+    return [row(role, text) for role, text in said.items()]
 
 
-LONG, WHOLE = turns(12), [*LOG, RESULTS[1], ANSWER, THANKS]
-SAVED = saved_by_host(LONG)
+LONG = [SYSTEM, INTERRUPTED, *chain(*map(turn, range(12))), HUMAN, CALLING, *RESULTS, ANSWER]
+SAVED, WHOLE = saved_by_host(LONG), [*LOG, RESULTS[1], ANSWER, THANKS]
 SHORTER = [LOG[:cut] for cut in range(len(LOG) + 1)]
 COPIES: list[tuple[list[Row], list[Row], list[Row] | None]] = [  # a log, the host's copy, and what it has more
     *((LOG, copy, []) for cut in SHORTER for copy in (cut, saved_by_host(cut))),
@@ -256,7 +249,3 @@ async def test_a_row_that_equals_one_left_out_is_not_mistaken_for_it():
         for given in ([human, *dialogue(0, 1)], [*dialogue(0, 1), human], dialogue(0, 1)):
             await manager.set_messages(given)
             assert await manager.get_messages() == before
-
-
-if __name__ == "__main__":
-    asyncio.run(run(Path(sys.argv[1])))
