@@ -4,6 +4,7 @@ import os
 import stat
 import threading
 from pathlib import Path
+from unittest.mock import Mock
 
 import anyio
 import pytest
@@ -180,12 +181,9 @@ async def test_nothing_is_acknowledged_once_a_file_of_the_store_is_gone(path, ha
 
 
 async def test_a_store_whose_thread_cannot_start_says_so_and_is_closed(path, monkeypatch):
-    def refuse(_thread: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
     store = SqliteStore(path)
     with monkeypatch.context() as patched:
-        patched.setattr(threading.Thread, "start", refuse)
+        patched.setattr(threading.Thread, "start", Mock(side_effect=RuntimeError("can't start new thread")))
         with pytest.raises(StoreError, match="thread"):
             await store.open()
         await store.close()

@@ -47,15 +47,6 @@ async def test_a_message_is_found_by_its_words_in_any_form_and_case(store):
     assert await found(store, "zebra") == await found(store, "移迁") == []
 
 
-async def test_scopes_are_a_session_a_project_and_all(store):
-    for session, project in (("a", "p"), ("b", "p"), ("c", "q")):
-        await store.claim(session, project=project)
-    for session in "sabc":
-        await store.append(session, say(f"tulip in {session}"), nothing)
-    for scope, sessions in ((Scope("a", "a"), "a"), (Scope("a", None, "p"), "ab"), (Scope("a"), "abcs")):
-        assert await places(store, "tulip", scope) == [(session, 0) for session in sessions]
-
-
 async def test_what_a_replaced_log_held_is_found_no_more_until_it_is_restored(store):
     await store.append("s", say("first tulip", "second tulip"), nothing)
     made = await store.checkpoints.save("s", None, Place(0, 2), [])
@@ -65,19 +56,28 @@ async def test_what_a_replaced_log_held_is_found_no_more_until_it_is_restored(st
     assert (await places(store, "tulip"), await places(store, "rose")) == ([("s", 0), ("s", 1)], [])
 
 
-async def test_what_a_fork_shares_is_told_of_both_first_of_the_one_that_asks(store):
-    await store.append("s", say("tulip", "rose"), nothing)
-    made = await store.checkpoints.save("s", None, Place(0, 1), [])
-    await store.checkpoints.fork("s", made.id, "fork")
+async def test_scopes_are_a_session_a_project_and_all_and_what_a_fork_shares_is_told_of_both(store):
+    """First of the one that asks."""
+    for session, project in (("a", "p"), ("b", "p"), ("c", "q")):
+        await store.claim(session, project=project)
+        await store.append(session, say(f"tulip in {session}", "rose"), nothing)
+    made = await store.checkpoints.save("c", None, Place(0, 1), [])
+    await store.checkpoints.fork("c", made.id, "fork")
     await store.claim("fork")
     await store.append("fork", say("daisy"), nothing)
-    own, others = [("fork", 0), ("fork", 1)], [("s", 0), ("s", 1)]
+    for scope, sessions in (
+        (Scope("a", "a"), "a"),
+        (Scope("a", None, "p"), "ab"),
+        (Scope("a"), ["a", "b", "c", "fork"]),
+        (Scope("fork", "fork"), ["fork"]),
+    ):
+        assert await places(store, "tulip", scope) == [(session, 0) for session in sessions]
+    own = [("fork", 0), ("fork", 1)]
     assert await places(store, "tulip daisy rose", Scope("fork", "fork")) == own
-    assert await places(store, "tulip daisy rose", Scope("s")) == own + others
-    for nearest, other in (("s", "fork"), ("fork", "s")):
-        (tulip,) = await found(store, "tulip", Scope(nearest))
+    assert await places(store, "tulip daisy rose", Scope("c", None, "q")) == [("c", 0), ("c", 1), *own]
+    for nearest, other in (("c", "fork"), ("fork", "c")):
+        (tulip,) = await found(store, "tulip", Scope(nearest, None, "q"))
         assert [session_id for session_id, *_ in tulip.places] == [nearest, other]
-    assert await places(store, "tulip", Scope("fork", "fork")) == own[:1]
 
 
 async def test_summaries_are_found_with_the_messages_they_stand_for(store):
