@@ -1,22 +1,27 @@
-"""Mounting: values only, as often as the host likes; cleanup at any time; what may stand at the path of the store."""
+"""Mounting: a documented plan, options, cleanup at any time, what may stand at the path, and the host's own suites."""
 
 import asyncio
 import json
 import os
+import re
 import sqlite3
 import threading
 from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
+import yaml
 from amplifier_core.testing import MockCoordinator
 
-from summarizing_context import errors, mount, on_session_ready
+from summarizing_context import Settings, SettingsError, errors, mount, on_session_ready
+from summarizing_context.adapters.amplifier.plan import read_options
 from summarizing_context.stores.sqlite.store import APPLICATION_ID
-from tests.adapters.host import mounted, unstamped
+from tests.adapters.host import mounted, session_of, unstamped
 from tests.behaviour.contexts import TINY
+from tests.docs.checkout import PACKAGE, ROOT, run_python
 
 HELLO = {"role": "user", "content": "Hello"}
 MORE = {"role": "user", "content": "Go on."}
@@ -199,3 +204,117 @@ async def test_system_rows_between_others_are_covered_with_them_where_the_plan_s
         view = await manager.get_messages_for_request()
         assert view[0] == {"role": "system", "content": "You are kind."}
         assert (view[1]["role"] == "developer") == preserve
+
+
+DEFAULT = str(Path("~/.amplifier/contexts.db").expanduser())
+
+
+async def refusal(config: Any) -> tuple[str, ...]:
+    with pytest.raises(SettingsError) as caught:
+        await mount(MockCoordinator(), config)
+    return caught.value.problems
+
+
+def test_no_options_mean_our_defaults():
+    given = {"preserve_system": False, "session_id": "s", "persistence": {"path": "a.db", "required": True}}
+    for config, flags in ((None, (False, True, False)), ({}, (False, True, False)), (given, (True, False, True))):
+        plan = read_options(config)
+        assert (plan.names_session, plan.preserve_system, plan.required) == flags
+        assert config or (plan.settings, plan.settings.max_tokens_is_set) == (Settings(), False)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ({"compact_threshold": 0.92}, {"high_water": 0.92}),
+        ({"compaction_threshold": 0.5}, {"high_water": 0.5}),
+        ({"compaction_strategy": "truncate"}, {"strategy": "truncate"}),
+        ({"storage_path": "a.db"}, {"store": "a.db"}),
+        ({"persistence": {"path": "a.db"}}, {"store": "a.db"}),
+        ({"persistence": {"enabled": True, "path": "a.db"}, "storage_path": "a.db"}, {"store": "a.db"}),
+        ({"persistence": {"enabled": False, "path": "a.db"}, "storage_path": "b.db"}, {}),
+        ({"persistence": {}}, {"store": DEFAULT}),
+        ({"persistence": {"path": ""}}, {"store": DEFAULT}),
+        ({"persistence": {"enabled": True}}, {"store": DEFAULT}),
+        ({"persistence": {"enabled": False}}, {}),
+        ({"persistence": None, "preserve_system": None}, {}),
+        (dict.fromkeys(("storage_path", "max_tokens", "compact_threshold", "session_id", "idle_after")), {}),
+        ({"storage_path": "", "idle_after": "never"}, {"idle_after": "never"}),
+        (
+            {"semantic_memory": {"enabled": True, "similarity_threshold": 0.7}},
+            {"memory_include": "auto", "memory_extract": True, "similarity_threshold": 0.7},
+        ),
+        ({"storage_path": "~/a.db"}, {"store": str(Path("~/a.db").expanduser())}),
+        ({"max_messages": 40, "keep_recent": 10}, {"max_messages": 40, "keep_recent": 10}),
+    ],
+)
+def test_the_hosts_options_mean_what_its_documents_say(theirs, ours):
+    assert read_options(theirs).settings == Settings(**ours)
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ({"max_tokns": None}, "did you mean max_tokens?"),
+        ({"persistence": {"pth": None}}, "did you mean persistence.path?"),
+        ({"compact_treshold": 0.9}, "did you mean compact_threshold?"),
+        ({"persistence": {7: 1, "path": "x"}}, "a name is a string"),
+        ({"persistence": "a.db"}, "allowed: a mapping of enabled, path, required"),
+        ({"persistence": {"path": "x", "enabled": "yes"}}, "persistence.enabled = 'yes' is refused"),
+        ({"hooks": "later"}, "hooks = 'later' is refused; allowed: one of background, await"),
+        ({"preserve_system": "no"}, "preserve_system = 'no' is refused"),
+        ({"preserve_system": False, "header_role": "system"}, "needs header_role = 'user'"),
+        ({"compact_threshold": 2}, "compact_threshold = 2 is refused"),
+        ({"compact_threshold": 0.9, "high_water": 0.8}, "high_water is given twice, as compact_threshold too"),
+        ({"storage_path": "a", "persistence": {"path": "b"}}, "storage_path is given twice, as persistence.path too"),
+        ({"summarizer": "openai"}, "needs a model"),
+        *((wrong, "are a mapping") for wrong in (5, "text", [("max_tokens", 5)])),
+    ],
+)
+async def test_a_refusal_names_the_option_and_says_what_to_do(config, words):
+    assert words in "\n".join(await refusal(config))
+
+
+async def test_all_problems_are_told_at_once_and_no_key_is_shown():
+    wrong = {"max_tokens": 0, "nonsense": 1, "persistence": {"path": "x", "enabled": "x"}, "preserve_system": 3}
+    assert len(await refusal(wrong)) == 4
+    assert "secret-1234" not in str(await refusal({"api_kye": "secret-1234", "api_key": "secret 1234"}))
+
+
+@pytest.mark.parametrize("language", ["json", "yaml"])
+async def test_a_documented_mount_plan_works(language, monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".amplifier").mkdir()
+    page = (ROOT / "docs" / "integrate" / "amplifier.md").read_text(encoding="utf-8")
+    written = re.findall(rf"^```{language}\n(.*?)^```", page, re.MULTILINE | re.DOTALL)[0]
+    plan = yaml.safe_load(written)  # reads JSON too
+    async with session_of({}, context=plan["session"]["context"]) as session:
+        assert await session.execute("Read.") == "Answer 3."
+        context = session.coordinator.get("context")
+        assert context.statistics().store == str(tmp_path / ".amplifier" / "contexts.db")
+
+
+SUITES = """
+from amplifier_core.validation.behavioral import ContextBehaviorTests
+from amplifier_core.validation.structural import ContextStructuralTests
+
+
+class TestBehaviour(ContextBehaviorTests):
+    pass
+
+
+class TestStructure(ContextStructuralTests):
+    pass
+"""
+
+
+def test_the_hosts_own_suites_pass_and_none_is_skipped(tmp_path):
+    (tmp_path / "test_suites.py").write_text(SUITES)
+    (tmp_path / "pytest.ini").write_text("[pytest]\nasyncio_default_fixture_loop_scope = function\n")
+    report = tmp_path / "report.xml"
+    options = ["-p", "no:cacheprovider", "-p", "no:xdist", "-q", f"--junitxml={report}", f"--module-path={PACKAGE}"]
+    done = run_python(["-m", "pytest", *options, str(tmp_path)], cwd=tmp_path, env={"PYTEST_ADDOPTS": ""})
+    assert done.returncode == 0, done.stdout
+    suite = ElementTree.parse(report).getroot().find("testsuite")
+    counts = {name: suite.get(name) for name in ("tests", "failures", "errors", "skipped")}
+    assert counts == {"tests": "11", "failures": "0", "errors": "0", "skipped": "0"}

@@ -253,7 +253,9 @@ async def test_the_first_summary_of_a_key_wins_and_is_returned(store):
     assert found == {key(1): summary("first"), key(1, "another recipe"): summary("other")}
 
 
-async def test_summaries_that_a_session_has_or_finds_are_its_own_until_its_log_is_replaced_and_purged(store):
+async def test_summaries_that_a_session_has_or_finds_are_its_own_until_its_log_is_replaced_or_it_is_deleted(
+    store,
+):
     """They come in the order of the log with their places."""
     first, second, odd = (summary(text) for text in ("first", "second", "of no session"))
     await store.append("s", numbered(9), nothing)
@@ -272,6 +274,9 @@ async def test_summaries_that_a_session_has_or_finds_are_its_own_until_its_log_i
     await store.purge()
     assert list((await store.summaries_of("s")).items()) == own[:1]
     assert await store.find_summaries("s", [key(2)]) == {}
+    for deleted, left in (("s", {key(1): first}), ("t", {})):
+        await store.delete_session(deleted)
+        assert await store.find_summaries("nobody", [key(1)]) == left
 
 
 async def test_closing_finishes_what_is_queued_and_leaves_no_thread(where):

@@ -1,31 +1,15 @@
 """Checkpoints in a store, what overtakes them, and removal to the last byte of what neither they nor a log need."""
 
 import asyncio
-from pathlib import Path
 
 import pytest
 
 from summarizing_context.errors import CheckpointNotFoundError, SessionExistsError, StoreError, StoreLockedError
 from summarizing_context.stores.base import Place, StoredEntry, StoredProviderView, StoredVerdict
-from tests.contract.store_builders import (
-    bytes_beside,
-    entries,
-    key,
-    log_of,
-    nothing,
-    numbered,
-    opened,
-    sql,
-    summary,
-    texts,
-)
+from tests.contract.store_builders import entries, is_there, key, log_of, nothing, numbered, opened, sql, summary, texts
 
 pytestmark = pytest.mark.usefixtures("backend")
 SHOWN = [StoredProviderView("p", b"state", "marks"), StoredProviderView("q", b"\xff\x00", "{}")]
-
-
-def is_there(path: Path, text: str) -> bool:
-    return any(text.encode() in content for content in bytes_beside(path).values())
 
 
 def ruled(name: str) -> StoredEntry:
@@ -170,16 +154,6 @@ async def test_a_deleted_session_is_nowhere_in_the_bytes_of_the_folder(path):
         assert (len(kept.entries), kept.verdicts) == (301, ruled("tulip").verdicts)
     assert not is_there(path, "SECRET")
     assert is_there(path, "public")
-
-
-async def test_a_shared_summary_stays_until_its_last_session_is_deleted(store):
-    await store.save_summary("s", key(1), summary("shared"))
-    await store.save_summary("s", key(2), summary("own"))
-    await store.find_summaries("t", [key(1)])
-    await store.delete_session("s")
-    assert set(await store.find_summaries("t", [key(1), key(2)])) == {key(1)}
-    await store.delete_session("t")
-    assert await store.find_summaries("nobody", [key(1)]) == {}
 
 
 @pytest.mark.parametrize("turns", range(1, 6))
