@@ -3,6 +3,7 @@
 import asyncio
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import AsyncMock
 
 import anyio
 import pytest
@@ -25,28 +26,23 @@ def said(text: str, **more: Any) -> ChatResponse:
     return ChatResponse(content=[TextBlock(text=text)], **more)
 
 
-class Provider:
-    """Gives its answer, and remembers what it was asked."""
+def answering(answer: Any) -> Any:
+    """A provider that gives this answer, and remembers what it was asked."""
 
-    name = "first"
-
-    def __init__(self, answer: Any = None) -> None:
-        self.answer = answer or said("A summary.")
-        self.asked: list[tuple[Any, dict[str, Any]]] = []
-
-    async def complete(self, request: Any, **options: Any) -> Any:
-        self.asked.append((request, options))
+    async def complete(request: Any, **options: Any) -> Any:
         assert in_summary.get()
-        if isinstance(self.answer, BaseException):
-            raise self.answer
-        return self.answer
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    return SimpleNamespace(complete=AsyncMock(side_effect=complete))
 
 
 async def test_the_request_is_plain_and_names_the_model_both_ways():
     usage = Usage(input_tokens=30, output_tokens=7, total_tokens=37, cache_write_tokens=12)
-    provider = Provider(said("A summary.", usage=usage))
+    provider = answering(said("A summary.", usage=usage))
     reply = await HostSummarizer(lambda: provider, model="small-1").summarize(JOB)
-    ((request, options),) = provider.asked
+    (((request,), options),) = provider.complete.await_args_list
     assert (reply.text, reply.input_tokens, reply.output_tokens) == ("A summary.", 42, 7)
     assert [message.role for message in request.messages] == ["system", "user"]
     assert request.messages[1].content.count("</session_record>") == 1, "the content cannot end its fence"
@@ -77,7 +73,7 @@ async def test_the_request_is_plain_and_names_the_model_both_ways():
 )
 async def test_what_goes_wrong_is_told_in_our_words(answer, error, words):
     with pytest.raises(error, match=words) as caught:
-        await HostSummarizer(lambda: Provider(answer)).summarize(JOB)
+        await HostSummarizer(lambda: answering(answer)).summarize(JOB)
     assert (type(caught.value), caught.value.__cause__) == (error, None)
     assert "secret" not in str(caught.value)
 
@@ -86,7 +82,7 @@ async def test_what_goes_wrong_is_told_in_our_words(answer, error, words):
     "cut", [{"finish_reason": "length"}, {"usage": Usage(input_tokens=1, output_tokens=5_000, total_tokens=5_001)}]
 )
 async def test_an_answer_that_was_cut_off_says_so(cut):
-    assert (await HostSummarizer(lambda: Provider(said("A summary.", **cut))).summarize(JOB)).truncated
+    assert (await HostSummarizer(lambda: answering(said("A summary.", **cut))).summarize(JOB)).truncated
 
 
 async def hang(request: Any, **options: Any) -> Any:
@@ -109,7 +105,7 @@ async def test_a_cancelled_call_ends(by_host, error):
 
 
 async def test_while_the_host_cancels_no_call_is_made_nor_counted_against_a_cap():
-    cancelled, provider = True, Provider()
+    cancelled, provider = True, answering(said("A summary."))
     summarizer = HostSummarizer(lambda: provider, is_cancelled=lambda: cancelled)
     with pytest.raises(errors.SummarizerNotReady, match="the host has cancelled"):
         await summarizer.summarize(JOB)
@@ -117,7 +113,7 @@ async def test_while_the_host_cancels_no_call_is_made_nor_counted_against_a_cap(
     async with open_context(settings, summarizer=summarizer) as context:
         await fill(context, [user(f"ask {at} " * 30) for at in range(40)], every=1)
         await anyio.sleep(1.5)  # it is asked again each second
-        assert (context.statistics().model_calls, provider.asked) == (0, [])
+        assert (context.statistics().model_calls, provider.complete.await_count) == (0, 0)
         cancelled = False
         await until(lambda: context.statistics().model_calls > 0)
 
