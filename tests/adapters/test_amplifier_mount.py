@@ -10,6 +10,7 @@ from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import AsyncMock
 from xml.etree import ElementTree
 
 import pytest
@@ -107,17 +108,13 @@ async def test_the_host_names_the_session_and_a_coordinator_without_anything_or_
 @pytest.mark.parametrize("place", [".", "file/run.db", "missing/run.db", "x" * 300, "/proc/run.db"])
 async def test_a_path_where_no_file_can_be_means_memory_unless_persistence_is_required(tmp_path, place):
     (tmp_path / "file").write_text("notes")
-    path, coordinator, reasons = str(tmp_path / place), MockCoordinator(), []
-
-    async def note(event: str, data: dict[str, Any]) -> None:
-        reasons.append(data["reason"])
-
+    path, coordinator, note = str(tmp_path / place), MockCoordinator(), AsyncMock(return_value=None)
     coordinator.hooks.register("context:degraded", note, 0, "note")
     async with mounted({"storage_path": path}, coordinator) as manager:
         await manager.add_message(HELLO)
         assert "in memory only" in manager.statistics().store
-    (reason,) = reasons
-    assert "its folder does not exist" in reason or place != "missing/run.db"
+    ((_, told),) = (call.args for call in note.await_args_list)
+    assert "its folder does not exist" in told["reason"] or place != "missing/run.db"
     async with mounted({"persistence": {"path": path, "required": True}}) as manager:
         with pytest.raises(errors.StoreReadOnlyError):
             await manager.add_message(HELLO)

@@ -7,6 +7,7 @@ from datetime import datetime
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 from amplifier_core import ChatResponse, ContextLengthError, HookResult, TextBlock
@@ -40,15 +41,12 @@ SUMMARIZERS = {"extractive": None, "hanging": hang, "answering": answer}  # the 
 
 async def play(summarizer: str) -> Any:
     """Hooks inject rows behind every tool, a user cancels, and a summary that is asked for may never come."""
-    tasks, seen, asked = asyncio.all_tasks(), defaultdict[str, list[Any]](list), list[int]()
+    tasks, seen = asyncio.all_tasks(), defaultdict[str, list[Any]](list)
+    prompt = AsyncMock(return_value="You are kind.")
     model = Model(window=6_000, summarize=SUMMARIZERS[summarizer], factor=1.5)
 
     async def note(event: str, data: dict[str, Any]) -> None:
         seen[event].append(data)
-
-    async def prompt() -> str:
-        asked.append(1)
-        return "You are kind."
 
     options: dict[str, Any] = {"hooks": {ACT: inject, **dict.fromkeys(ANNOUNCED, note)}, "loop": Loop(("Turn 12.",))}
     config = SMALL | ({"summarizer": "host", "model": "small-1"} if model.summarize else {})
@@ -72,7 +70,9 @@ async def play(summarizer: str) -> Any:
     await until(lambda: asyncio.all_tasks() == tasks)  # what was cancelled ends in the loop's next rounds
     with pytest.raises(ContextClosedError):
         await context.handle_command("/context status")
-    return SimpleNamespace(model=model, seen=seen, asked=asked, announced=announced, log=log, figures=figures)
+    return SimpleNamespace(
+        model=model, seen=seen, asked=prompt.await_count, announced=announced, log=log, figures=figures
+    )
 
 
 @pytest.fixture(scope="module", params=SUMMARIZERS)
@@ -103,7 +103,7 @@ def test_a_real_session_is_summarized_by_its_own_provider_and_usage_is_not_misle
 
 
 def test_the_prompt_factory_is_called_once_a_request_and_stays_out_of_the_log(played):
-    assert len(played.asked) == len(played.model.requests)
+    assert played.asked == len(played.model.requests)
     for rows in (*played.model.requests, played.log):
         assert [row["content"] for row in rows if row["role"] == "system"] == [rows[0]["content"]]
     assert {rows[0]["content"] for rows in played.model.requests} == {"You are kind."}
@@ -223,12 +223,7 @@ async def test_the_time_is_stamped_and_nothing_else_is_touched():
 
 
 async def test_only_the_answer_to_its_own_newest_view_teaches_a_session():
-    taught: list[float] = []
-
-    async def note(event: str, data: dict[str, Any]) -> None:
-        taught.append(round(data["ratio"], 1))
-
-    coordinator = MockCoordinator()
+    coordinator, note = MockCoordinator(), AsyncMock(return_value=None)
     hooks = coordinator.hooks
     hooks.register("context:usage_calibrated", note, 0, "note")
     child = SummarizingContextManager({"token_counter": "estimate"})
@@ -251,7 +246,7 @@ async def test_only_the_answer_to_its_own_newest_view_teaches_a_session():
         await answered(parent, 1.5, "b", "z")
         await answered(parent, 1.5)
     await child.close()
-    assert taught == [2.0, 1.5]
+    assert [round(call.args[1]["ratio"], 1) for call in note.await_args_list] == [2.0, 1.5]
 
 
 @pytest.mark.parametrize(
@@ -287,18 +282,15 @@ async def test_the_tools_that_the_host_has_mounted_take_their_part_of_the_budget
 
 
 async def test_what_is_learnt_or_remembered_is_there_in_the_next_session_until_it_is_forgotten(tmp_path):
-    heard: list[str] = []
-
-    async def hear(event: str, data: Any) -> None:
-        heard.append(data["kind"])
-
+    hear = AsyncMock(return_value=None)
     options = {"storage_path": str(tmp_path / "shop.db"), "project": "shop", "memory_tools": True}
     options["context_management"] = {"semantic_memory": {"enabled": True}}
     async with session_of(options, session_id="monday", hooks={"context:memory_stored": hear}) as session:
         await session.execute("The server address is stage.example.org:8443.")
         gate = {"content": "The gate is at port 9.", "about": "gate"}
         assert await use(session, "memory_remember", **gate) == "Remembered as m1."
-    assert heard == ["fact", "fact"], "one was remembered, and one learnt"
+    kinds = [call.args[1]["kind"] for call in hear.await_args_list]
+    assert kinds == ["fact", "fact"], "one was remembered, and one learnt"
     later = Model()
     async with session_of(options, model=later, session_id="tuesday") as session:
         await session.execute("Deploy to the server address.")
