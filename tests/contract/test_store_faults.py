@@ -133,7 +133,7 @@ def beside(path: Path) -> list[Path]:
 
 
 async def test_files_and_folders_are_private_whatever_the_umask(tmp_path):
-    """What others could read becomes private too, with all beside it."""
+    """What others could read becomes private too."""
     path = tmp_path / "a" / "b" / "run.db"
     old = os.umask(0)
     try:
