@@ -208,6 +208,14 @@ async def session_of(
             sys.modules.pop(f"amplifier_module_{name}", None)
 
 
+async def use(session: Any, name: str, **arguments: Any) -> str:
+    """What a mounted tool answers."""
+    result = await session.coordinator.get("tools")[name].execute(arguments)
+    assert isinstance(result, ToolResult)
+    assert result.success
+    return str(result.output)
+
+
 @asynccontextmanager
 async def mounted(config: Row | None = None, coordinator: Any = None) -> AsyncIterator[Any]:
     """Our context on the host's own test coordinator; cleaned up at the end."""

@@ -3,6 +3,7 @@
 import asyncio
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import AsyncMock
 
 import anyio
 import pytest
@@ -10,17 +11,7 @@ from amplifier_core import ChatResponse, TextBlock
 from amplifier_core.llm_errors import AbortError, LLMTimeoutError, RateLimitError
 from amplifier_core.message_models import ToolCall, Usage
 
-from summarizing_context import (
-    Settings,
-    SettingsError,
-    SummarizerError,
-    SummarizerNotReady,
-    SummarizerRateLimited,
-    SummarizerRefused,
-    SummarizerTimeout,
-    SummaryJob,
-    open_context,
-)
+from summarizing_context import Settings, SummaryJob, errors, open_context
 from summarizing_context.adapters.amplifier.plan import choose_provider
 from summarizing_context.summarizers.host import HostSummarizer, in_summary
 from tests.adapters.host import SMALL, Model, session_of, until
@@ -35,28 +26,23 @@ def said(text: str, **more: Any) -> ChatResponse:
     return ChatResponse(content=[TextBlock(text=text)], **more)
 
 
-class Provider:
-    """Gives its answer, and remembers what it was asked."""
+def answering(answer: Any) -> Any:
+    """A provider that gives this answer, and remembers what it was asked."""
 
-    name = "first"
-
-    def __init__(self, answer: Any = None) -> None:
-        self.answer = answer or said("A summary.")
-        self.asked: list[tuple[Any, dict[str, Any]]] = []
-
-    async def complete(self, request: Any, **options: Any) -> Any:
-        self.asked.append((request, options))
+    async def complete(request: Any, **options: Any) -> Any:
         assert in_summary.get()
-        if isinstance(self.answer, BaseException):
-            raise self.answer
-        return self.answer
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    return SimpleNamespace(complete=AsyncMock(side_effect=complete))
 
 
 async def test_the_request_is_plain_and_names_the_model_both_ways():
     usage = Usage(input_tokens=30, output_tokens=7, total_tokens=37, cache_write_tokens=12)
-    provider = Provider(said("A summary.", usage=usage))
+    provider = answering(said("A summary.", usage=usage))
     reply = await HostSummarizer(lambda: provider, model="small-1").summarize(JOB)
-    ((request, options),) = provider.asked
+    (((request,), options),) = provider.complete.await_args_list
     assert (reply.text, reply.input_tokens, reply.output_tokens) == ("A summary.", 42, 7)
     assert [message.role for message in request.messages] == ["system", "user"]
     assert request.messages[1].content.count("</session_record>") == 1, "the content cannot end its fence"
@@ -65,32 +51,29 @@ async def test_the_request_is_plain_and_names_the_model_both_ways():
     assert request.max_output_tokens >= 200
     assert not in_summary.get()
 
+    async def strict(request: Any) -> Any:  # takes no options
+        return said("Short.")
 
-async def test_a_provider_that_takes_no_options_is_given_none():
-    class Strict:
-        async def complete(self, request: Any) -> Any:
-            return said("Short.")
-
-    assert (await HostSummarizer(Strict, model="m").summarize(JOB)).text == "Short."
+    assert (await HostSummarizer(lambda: SimpleNamespace(complete=strict), model="m").summarize(JOB)).text == "Short."
 
 
 @pytest.mark.parametrize(
     ("answer", "error", "words"),
     [
-        (RateLimitError("slow: secret text", retry_after=7.0), SummarizerRateLimited, "fewer calls"),
-        (LLMTimeoutError("secret text"), SummarizerTimeout, "in time"),
-        (ValueError("secret text"), SummarizerError, "failed"),
-        (ChatResponse(content=[]), SummarizerRefused, "empty"),
-        (said("x", finish_reason="refusal"), SummarizerRefused, "declined"),
-        (ChatResponse(content=[], tool_calls=[CALL]), SummarizerRefused, "neither text"),
-        (SimpleNamespace(content=5), SummarizerError, "protocol"),
-        (asyncio.CancelledError(), SummarizerError, "cancelled"),  # which the host has not
-        (AbortError("secret text"), SummarizerError, "cancelled"),
+        (RateLimitError("slow: secret text", retry_after=7.0), errors.SummarizerRateLimited, "fewer calls"),
+        (LLMTimeoutError("secret text"), errors.SummarizerTimeout, "in time"),
+        (ValueError("secret text"), errors.SummarizerError, "failed"),
+        (ChatResponse(content=[]), errors.SummarizerRefused, "empty"),
+        (said("x", finish_reason="refusal"), errors.SummarizerRefused, "declined"),
+        (ChatResponse(content=[], tool_calls=[CALL]), errors.SummarizerRefused, "neither text"),
+        (SimpleNamespace(content=5), errors.SummarizerError, "protocol"),
+        (asyncio.CancelledError(), errors.SummarizerError, "cancelled"),  # which the host has not
+        (AbortError("secret text"), errors.SummarizerError, "cancelled"),
     ],
 )
 async def test_what_goes_wrong_is_told_in_our_words(answer, error, words):
     with pytest.raises(error, match=words) as caught:
-        await HostSummarizer(lambda: Provider(answer)).summarize(JOB)
+        await HostSummarizer(lambda: answering(answer)).summarize(JOB)
     assert (type(caught.value), caught.value.__cause__) == (error, None)
     assert "secret" not in str(caught.value)
 
@@ -99,14 +82,14 @@ async def test_what_goes_wrong_is_told_in_our_words(answer, error, words):
     "cut", [{"finish_reason": "length"}, {"usage": Usage(input_tokens=1, output_tokens=5_000, total_tokens=5_001)}]
 )
 async def test_an_answer_that_was_cut_off_says_so(cut):
-    assert (await HostSummarizer(lambda: Provider(said("A summary.", **cut))).summarize(JOB)).truncated
+    assert (await HostSummarizer(lambda: answering(said("A summary.", **cut))).summarize(JOB)).truncated
 
 
 async def hang(request: Any, **options: Any) -> Any:
     await asyncio.Event().wait()
 
 
-@pytest.mark.parametrize(("by_host", "error"), [(True, SummarizerNotReady), (False, asyncio.CancelledError)])
+@pytest.mark.parametrize(("by_host", "error"), [(True, errors.SummarizerNotReady), (False, asyncio.CancelledError)])
 async def test_a_cancelled_call_ends(by_host, error):
     tasks = asyncio.all_tasks()
     summarizer = HostSummarizer(lambda: SimpleNamespace(complete=hang))
@@ -122,15 +105,15 @@ async def test_a_cancelled_call_ends(by_host, error):
 
 
 async def test_while_the_host_cancels_no_call_is_made_nor_counted_against_a_cap():
-    cancelled, provider = True, Provider()
+    cancelled, provider = True, answering(said("A summary."))
     summarizer = HostSummarizer(lambda: provider, is_cancelled=lambda: cancelled)
-    with pytest.raises(SummarizerNotReady, match="the host has cancelled"):
+    with pytest.raises(errors.SummarizerNotReady, match="the host has cancelled"):
         await summarizer.summarize(JOB)
     settings = Settings(max_tokens=3_000, max_calls_per_hour=5, **SMALL)
     async with open_context(settings, summarizer=summarizer) as context:
         await fill(context, [user(f"ask {at} " * 30) for at in range(40)], every=1)
         await anyio.sleep(1.5)  # it is asked again each second
-        assert (context.statistics().model_calls, provider.asked) == (0, [])
+        assert (context.statistics().model_calls, provider.complete.await_count) == (0, 0)
         cancelled = False
         await until(lambda: context.statistics().model_calls > 0)
 
@@ -156,35 +139,3 @@ def test_the_provider_of_lowest_priority_is_chosen():
     low, high, plain = SimpleNamespace(priority=5), SimpleNamespace(config={"priority": 1}), object()
     assert choose_provider({"plain": plain, "low": low, "high": high}) is high
     assert choose_provider({}) is choose_provider(None) is None
-
-
-async def test_without_a_host_there_is_no_host_to_ask():
-    with pytest.raises(SettingsError, match="mounted under Amplifier"):
-        async with open_context(Settings(summarizer="host")):
-            pass
-
-
-async def test_a_real_session_is_summarized_by_its_own_provider_and_usage_is_not_misled():
-    taught: list[dict[str, Any]] = []
-
-    async def summarize(request: Any) -> ChatResponse:
-        return said("- Intent: files are read, one after the other.")
-
-    async def note(event: str, data: dict[str, Any]) -> None:
-        taught.append(data)
-
-    model = Model(window=6_000, summarize=summarize, factor=1.5)
-    config = {**SMALL, "summarizer": "host", "model": "small-1"}
-    async with session_of(config, model=model, hooks={"context:usage_calibrated": note}) as session:
-        context = session.coordinator.get("context")
-        for turn in range(25):
-            await session.execute(f"Turn {turn}")
-        await context.wait_idle()
-        figures = context.statistics()
-        await session.coordinator.cancellation.trigger_callbacks()
-    assert len(model.summaries) == figures.model_calls > 5
-    assert all(options["model"] == "small-1" for options in model.summaries)
-    assert figures.model_input_tokens > 1_000
-    assert len(taught) == len(model.requests) - 1, "each request but the first, which is too small, and no summary"
-    assert abs(taught[-1]["ratio"] - 1.5) < 0.05
-    assert model.largest * 1.5 <= 6_000, "the budget follows what the provider counts"

@@ -1,31 +1,28 @@
-"""Mounting: values only, as often as the host likes; cleanup at any time; what may stand at the path of the store."""
+"""Mounting: a documented plan, options, cleanup at any time, what may stand at the path, and the host's own suites."""
 
 import asyncio
 import json
 import os
+import re
 import sqlite3
 import threading
 from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import AsyncMock
+from xml.etree import ElementTree
 
 import pytest
+import yaml
 from amplifier_core.testing import MockCoordinator
 
-from summarizing_context import (
-    ContextClosedError,
-    MessageError,
-    SettingsError,
-    StoreCorruptError,
-    StoreReadOnlyError,
-    WrongEventLoopError,
-    mount,
-    on_session_ready,
-)
+from summarizing_context import Settings, SettingsError, errors, mount, on_session_ready
+from summarizing_context.adapters.amplifier.plan import read_options
 from summarizing_context.stores.sqlite.store import APPLICATION_ID
-from tests.adapters.host import mounted, unstamped
+from tests.adapters.host import mounted, session_of, unstamped
 from tests.behaviour.contexts import TINY
+from tests.docs.checkout import PACKAGE, ROOT, run_python
 
 HELLO = {"role": "user", "content": "Hello"}
 MORE = {"role": "user", "content": "Go on."}
@@ -54,7 +51,7 @@ async def test_cleanup_may_come_before_the_first_use_and_twice(used):
         await coordinator.get("context").add_message(HELLO)
     await cleanup()
     await cleanup()
-    with pytest.raises(ContextClosedError):
+    with pytest.raises(errors.ContextClosedError):
         await coordinator.get("context").get_messages()
 
 
@@ -62,44 +59,42 @@ async def test_cleanup_may_come_while_the_first_use_is_under_way(config):
     async with mounted(config) as manager:
         adding = asyncio.create_task(manager.add_message(HELLO))
         await asyncio.sleep(0)
-    outcome = await asyncio.gather(adding, return_exceptions=True)
-    assert outcome == [None] or isinstance(outcome[0], ContextClosedError)
+    (outcome,) = await asyncio.gather(adding, return_exceptions=True)
+    assert outcome is None or isinstance(outcome, errors.ContextClosedError)
     async with mounted(config) as again:
-        assert len(await again.get_messages()) == (outcome == [None])
+        assert len(await again.get_messages()) == (outcome is None)
 
 
-async def test_cleanup_goes_on_where_the_host_gives_up_waiting(config):
+async def give_up(manager: Any) -> None:
+    ending = asyncio.create_task(manager.close())
+    await asyncio.sleep(0)
+    ending.cancel()
+    await asyncio.gather(ending, return_exceptions=True)
+
+
+async def close_elsewhere(manager: Any) -> None:
+    with pytest.raises(errors.WrongEventLoopError):
+        await asyncio.to_thread(lambda: asyncio.run(manager.close()))
+
+
+@pytest.mark.parametrize("close", [give_up, close_elsewhere])
+async def test_a_close_that_a_host_gives_up_or_that_is_refused_leaves_a_session_that_can_be_opened(config, close):
     async with mounted(config) as manager:
         await manager.add_message(HELLO)
-        ending = asyncio.create_task(manager.close())
-        await asyncio.sleep(0)
-        ending.cancel()
-        await asyncio.gather(ending, return_exceptions=True)
+        await close(manager)
     async with mounted(config) as again:
-        assert unstamped(await again.get_messages()) == [HELLO], "the session was given up"
+        assert unstamped(await again.get_messages()) == [HELLO]
 
 
-async def test_a_close_in_another_event_loop_is_refused_and_the_session_can_still_be_closed(config):
-    async with mounted(config) as manager:
-        await manager.add_message(HELLO)
-        with pytest.raises(WrongEventLoopError):
-            await asyncio.to_thread(lambda: asyncio.run(manager.close()))
-    async with mounted(config) as again:
-        assert len(await again.get_messages()) == 1
-
-
-@pytest.mark.parametrize(("named", "name"), [({}, "test-session"), ({"session_id": "mine"}, "mine")])
-async def test_the_session_is_called_as_the_host_calls_it(named, name):
-    async with mounted(named) as manager:
-        assert manager.session_id == name
-
-
-async def test_a_coordinator_without_anything_or_with_another_context_will_do():
+async def test_the_host_names_the_session_and_a_coordinator_without_anything_or_with_another_context_will_do():
     mounts: dict[str, Any] = {}
 
     async def take(point: str, manager: Any) -> None:
         mounts[point] = manager
 
+    for named, name in (({}, "test-session"), ({"session_id": "mine"}, "mine")):
+        async with mounted(named) as manager:
+            assert manager.session_id == name
     cleanup = await mount(SimpleNamespace(mount=take), {})
     await mounts["context"].add_message(HELLO)
     assert unstamped(await mounts["context"].get_messages_for_request()) == [HELLO]
@@ -110,30 +105,18 @@ async def test_a_coordinator_without_anything_or_with_another_context_will_do():
     await on_session_ready(coordinator)
 
 
-@pytest.mark.parametrize(
-    ("wrong", "words"), [({"max_token": 100}, "did you mean max_tokens"), ({"summarizer": "openai"}, "needs a model")]
-)
-async def test_options_that_nobody_knows_are_refused_at_once(wrong, words):
-    with pytest.raises(SettingsError, match=words):
-        await mount(MockCoordinator(), wrong)
-
-
 @pytest.mark.parametrize("place", [".", "file/run.db", "missing/run.db", "x" * 300, "/proc/run.db"])
 async def test_a_path_where_no_file_can_be_means_memory_unless_persistence_is_required(tmp_path, place):
     (tmp_path / "file").write_text("notes")
-    path, coordinator, reasons = str(tmp_path / place), MockCoordinator(), []
-
-    async def note(event: str, data: dict[str, Any]) -> None:
-        reasons.append(data["reason"])
-
+    path, coordinator, note = str(tmp_path / place), MockCoordinator(), AsyncMock(return_value=None)
     coordinator.hooks.register("context:degraded", note, 0, "note")
     async with mounted({"storage_path": path}, coordinator) as manager:
         await manager.add_message(HELLO)
         assert "in memory only" in manager.statistics().store
-    (reason,) = reasons
-    assert "its folder does not exist" in reason or place != "missing/run.db"
+    ((_, told),) = (call.args for call in note.await_args_list)
+    assert "its folder does not exist" in told["reason"] or place != "missing/run.db"
     async with mounted({"persistence": {"path": path, "required": True}}) as manager:
-        with pytest.raises(StoreReadOnlyError):
+        with pytest.raises(errors.StoreReadOnlyError):
             await manager.add_message(HELLO)
 
 
@@ -154,19 +137,11 @@ async def test_a_file_that_may_only_be_read_is_gone_on_from_in_memory(tmp_path, 
     assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        ("notes", StoreCorruptError),
-        ('[{"role": "user"', StoreCorruptError),
-        ('{"a": 1}', StoreCorruptError),
-        ("[5]", MessageError),
-    ],
-)
-async def test_a_file_that_is_neither_a_store_nor_a_list_of_messages_is_left_as_it_is(tmp_path, config, text, error):
+@pytest.mark.parametrize("text", ["notes", '[{"role": "user"', '{"a": 1}', "[5]"])
+async def test_a_file_that_is_neither_a_store_nor_a_list_of_messages_is_left_as_it_is(tmp_path, config, text):
     (tmp_path / "run.db").write_text(text)
     async with mounted(config) as manager:
-        with pytest.raises(error):
+        with pytest.raises(errors.MessageError if text == "[5]" else errors.StoreCorruptError):
             await manager.get_messages()
     assert (tmp_path / "run.db").read_text() == text
 
@@ -194,8 +169,7 @@ async def test_a_crash_before_the_messages_of_a_list_were_kept_takes_them_over_a
     if how == "without a message":
         async with mounted({"storage_path": str(store)}) as empty:
             assert await empty.get_messages() == []
-    else:
-        store.touch()
+    store.touch()
     if how == "marked":
         with closing(sqlite3.connect(store)) as connection:
             connection.execute(f"pragma application_id = {APPLICATION_ID:d}")
@@ -227,3 +201,117 @@ async def test_system_rows_between_others_are_covered_with_them_where_the_plan_s
         view = await manager.get_messages_for_request()
         assert view[0] == {"role": "system", "content": "You are kind."}
         assert (view[1]["role"] == "developer") == preserve
+
+
+DEFAULT = str(Path("~/.amplifier/contexts.db").expanduser())
+
+
+async def refusal(config: Any) -> tuple[str, ...]:
+    with pytest.raises(SettingsError) as caught:
+        await mount(MockCoordinator(), config)
+    return caught.value.problems
+
+
+def test_no_options_mean_our_defaults():
+    given = {"preserve_system": False, "session_id": "s", "persistence": {"path": "a.db", "required": True}}
+    for config, flags in ((None, (False, True, False)), ({}, (False, True, False)), (given, (True, False, True))):
+        plan = read_options(config)
+        assert (plan.names_session, plan.preserve_system, plan.required) == flags
+        assert config or (plan.settings, plan.settings.max_tokens_is_set) == (Settings(), False)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ({"compact_threshold": 0.92}, {"high_water": 0.92}),
+        ({"compaction_threshold": 0.5}, {"high_water": 0.5}),
+        ({"compaction_strategy": "truncate"}, {"strategy": "truncate"}),
+        ({"storage_path": "a.db"}, {"store": "a.db"}),
+        ({"persistence": {"path": "a.db"}}, {"store": "a.db"}),
+        ({"persistence": {"enabled": True, "path": "a.db"}, "storage_path": "a.db"}, {"store": "a.db"}),
+        ({"persistence": {"enabled": False, "path": "a.db"}, "storage_path": "b.db"}, {}),
+        ({"persistence": {}}, {"store": DEFAULT}),
+        ({"persistence": {"path": ""}}, {"store": DEFAULT}),
+        ({"persistence": {"enabled": True}}, {"store": DEFAULT}),
+        ({"persistence": {"enabled": False}}, {}),
+        ({"persistence": None, "preserve_system": None}, {}),
+        (dict.fromkeys(("storage_path", "max_tokens", "compact_threshold", "session_id", "idle_after")), {}),
+        ({"storage_path": "", "idle_after": "never"}, {"idle_after": "never"}),
+        (
+            {"semantic_memory": {"enabled": True, "similarity_threshold": 0.7}},
+            {"memory_include": "auto", "memory_extract": True, "similarity_threshold": 0.7},
+        ),
+        ({"storage_path": "~/a.db"}, {"store": str(Path("~/a.db").expanduser())}),
+        ({"max_messages": 40, "keep_recent": 10}, {"max_messages": 40, "keep_recent": 10}),
+    ],
+)
+def test_the_hosts_options_mean_what_its_documents_say(theirs, ours):
+    assert read_options(theirs).settings == Settings(**ours)
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ({"max_tokns": None}, "did you mean max_tokens?"),
+        ({"persistence": {"pth": None}}, "did you mean persistence.path?"),
+        ({"compact_treshold": 0.9}, "did you mean compact_threshold?"),
+        ({"persistence": {7: 1, "path": "x"}}, "a name is a string"),
+        ({"persistence": "a.db"}, "allowed: a mapping of enabled, path, required"),
+        ({"persistence": {"path": "x", "enabled": "yes"}}, "persistence.enabled = 'yes' is refused"),
+        ({"hooks": "later"}, "hooks = 'later' is refused; allowed: one of background, await"),
+        ({"preserve_system": "no"}, "preserve_system = 'no' is refused"),
+        ({"preserve_system": False, "header_role": "system"}, "needs header_role = 'user'"),
+        ({"compact_threshold": 2}, "compact_threshold = 2 is refused"),
+        ({"compact_threshold": 0.9, "high_water": 0.8}, "high_water is given twice, as compact_threshold too"),
+        ({"storage_path": "a", "persistence": {"path": "b"}}, "storage_path is given twice, as persistence.path too"),
+        ({"summarizer": "openai"}, "needs a model"),
+        *((wrong, "are a mapping") for wrong in (5, "text", [("max_tokens", 5)])),
+    ],
+)
+async def test_a_refusal_names_the_option_and_says_what_to_do(config, words):
+    assert words in "\n".join(await refusal(config))
+
+
+async def test_all_problems_are_told_at_once_and_no_key_is_shown():
+    wrong = {"max_tokens": 0, "nonsense": 1, "persistence": {"path": "x", "enabled": "x"}, "preserve_system": 3}
+    assert len(await refusal(wrong)) == 4
+    assert "secret-1234" not in str(await refusal({"api_kye": "secret-1234", "api_key": "secret 1234"}))
+
+
+@pytest.mark.parametrize("language", ["json", "yaml"])
+async def test_a_documented_mount_plan_works(language, monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".amplifier").mkdir()
+    page = (ROOT / "docs" / "integrate" / "amplifier.md").read_text(encoding="utf-8")
+    written = re.findall(rf"^```{language}\n(.*?)^```", page, re.MULTILINE | re.DOTALL)[0]
+    plan = yaml.safe_load(written)  # reads JSON too
+    async with session_of({}, context=plan["session"]["context"]) as session:
+        assert await session.execute("Read.") == "Answer 3."
+        context = session.coordinator.get("context")
+        assert context.statistics().store == str(tmp_path / ".amplifier" / "contexts.db")
+
+
+SUITES = """
+from amplifier_core.validation.behavioral import ContextBehaviorTests
+from amplifier_core.validation.structural import ContextStructuralTests
+
+
+class TestBehaviour(ContextBehaviorTests):
+    pass
+
+
+class TestStructure(ContextStructuralTests):
+    pass
+"""
+
+
+def test_the_hosts_own_suites_pass_and_none_is_skipped(tmp_path):
+    (tmp_path / "test_suites.py").write_text(SUITES)
+    (tmp_path / "pytest.ini").write_text("[pytest]\nasyncio_default_fixture_loop_scope = function\n")
+    report = tmp_path / "report.xml"
+    options = ["-p", "no:cacheprovider", "-p", "no:xdist", "-q", f"--junitxml={report}", f"--module-path={PACKAGE}"]
+    done = run_python(["-m", "pytest", *options, str(tmp_path)], cwd=tmp_path, env={"PYTEST_ADDOPTS": ""})
+    assert done.returncode == 0, done.stdout
+    suite = ElementTree.parse(report).getroot().find("testsuite")
+    counts = {name: suite.get(name) for name in ("tests", "failures", "errors", "skipped")}
+    assert counts == {"tests": "11", "failures": "0", "errors": "0", "skipped": "0"}

@@ -111,13 +111,10 @@ async def test_no_text_is_empty(content):
     assert await sent(system(content), ASK) == [ASK]
 
 
-async def test_the_first_row_is_a_users_and_an_answers_image_is_named():
+async def test_the_first_row_is_a_users_an_answers_image_is_named_and_half_a_character_and_a_users_calls_are_written():
     rows = await sent(system("\ud83d"), assistant([IMAGE]), ASK)
     said = ["\ufffd", "[the conversation begins with the assistant]", texts("[image]"), "Go."]
     assert [row["content"] for row in rows] == said
-
-
-async def test_half_a_character_in_an_id_and_calls_of_a_users_row():
     rows = await sent(ASK, assistant(use("\ud83d")), result("\ud83d"))
     assert rows[2] == result(rows[1]["content"][0]["id"])
     python = [{**LISTED[0], "function": {**FUNCTION, "arguments": '{"path": "a.py"}'}}]

@@ -108,6 +108,10 @@ def bytes_beside(path: Path) -> dict[str, bytes]:
     return {name: (path.parent / name).read_bytes() for name in names}
 
 
+def is_there(path: Path, text: str) -> bool:
+    return any(text.encode() in content for content in bytes_beside(path).values())
+
+
 def check_index(path: Path) -> None:
     """What the index holds is what a new one would hold."""
     with sql(path) as connection:

@@ -1,13 +1,20 @@
-"""Checkpoints in a store: what they keep from removal, and what overtakes them."""
+"""Checkpoints in a store, what overtakes them, and removal to the last byte of what neither they nor a log need."""
+
+import asyncio
 
 import pytest
 
-from summarizing_context.errors import CheckpointNotFoundError, SessionExistsError, StoreError
+from summarizing_context.errors import CheckpointNotFoundError, SessionExistsError, StoreError, StoreLockedError
 from summarizing_context.stores.base import Place, StoredEntry, StoredProviderView, StoredVerdict
-from tests.contract.store_builders import bytes_beside, entries, key, log_of, nothing, numbered, opened, summary, texts
+from tests.contract.store_builders import entries, is_there, key, log_of, nothing, numbered, opened, sql, summary, texts
 
 pytestmark = pytest.mark.usefixtures("backend")
 SHOWN = [StoredProviderView("p", b"state", "marks"), StoredProviderView("q", b"\xff\x00", "{}")]
+
+
+def ruled(name: str) -> StoredEntry:
+    """An entry with a rule in it."""
+    return StoredEntry(name.encode(), b"", (StoredVerdict(name.encode(), "v1", b"rule"),))
 
 
 async def test_a_checkpoint_comes_back_as_it_was_kept(store):
@@ -25,93 +32,73 @@ async def test_a_checkpoint_comes_back_as_it_was_kept(store):
     assert [one.seq for one in await store.checkpoints.listed("s")] == [3]
 
 
-async def test_a_checkpoint_of_a_log_that_was_replaced_meanwhile_is_not_made(store):
+async def test_a_checkpoint_of_a_log_that_was_replaced_meanwhile_is_neither_made_nor_restored(store):
     called: list[int] = []
+    checkpoints, call, whole = store.checkpoints, lambda: called.append(1), [f"m{n}" for n in range(5)]
     await store.append("s", numbered(5), nothing)
-    made = await store.checkpoints.save("s", None, Place(0, 5), SHOWN)
+    made = await checkpoints.save("s", None, Place(0, 5), SHOWN)
     await store.replace("s", 1, [], nothing)
-    with pytest.raises(StoreError, match="replaced"):
-        await store.checkpoints.save("s", None, Place(0, 5), SHOWN)
-    with pytest.raises(StoreError, match="replaced"):
-        await store.checkpoints.restore("s", made.id, Place(0, 5), "back", [], lambda: called.append(1))
-    assert (await log_of(store), called) == (["m0"], [])
-    assert await store.checkpoints.restore("s", made.id, Place(1, 1), "back", [], lambda: called.append(1))
-    assert (len(await log_of(store)), called) == (5, [1])
+    for refused in (
+        checkpoints.save("s", None, Place(0, 5), SHOWN),
+        checkpoints.restore("s", made.id, Place(0, 5), "back", [], call),
+        checkpoints.replace("s", Place(0, 5), "old", SHOWN, 1, entries("x"), call),
+    ):
+        with pytest.raises(StoreError, match="replaced"):
+            await refused
+    assert (await log_of(store), called, await checkpoints.listed("s")) == (["m0"], [], [made])
+    assert await checkpoints.restore("s", made.id, Place(1, 1), "back", [], call)
+    assert (await log_of(store), called) == (whole, [1])
     assert (await store.load("s")).activations == [(one.provider_key, one.state) for one in SHOWN]
+    old = await checkpoints.replace("s", Place(2, 5), "old", SHOWN, 2, entries("x"), call)
+    assert (await log_of(store), called, old.seq, old.name) == (["m0", "m1", "x"], [1, 1], 5, "old")
+    found = await checkpoints.load("s", old.id)
+    assert (texts(found), found.provider_views) == (whole, SHOWN)
 
 
-async def test_a_log_is_replaced_with_a_checkpoint_of_what_it_was_or_not_at_all(store):
-    called: list[int] = []
-    await store.append("s", numbered(5), nothing)
-    checkpoints = store.checkpoints
-    with pytest.raises(StoreError, match="replaced"):
-        await checkpoints.replace("s", Place(1, 5), "old", SHOWN, 2, entries("x"), lambda: called.append(1))
-    assert (len(await log_of(store)), called, await checkpoints.listed("s")) == (5, [], [])
-    made = await checkpoints.replace("s", Place(0, 5), "old", SHOWN, 2, entries("x"), lambda: called.append(1))
-    assert (await log_of(store), called, made.seq, made.name) == (["m0", "m1", "x"], [1], 5, "old")
-    found = await checkpoints.load("s", made.id)
-    assert (texts(found), found.provider_views) == ([f"m{n}" for n in range(5)], SHOWN)
-
-
-def ruled(name: str) -> StoredEntry:
-    """An entry with a rule in it."""
-    return StoredEntry(name.encode(), b"", (StoredVerdict(name.encode(), "v1", b"rule"),))
-
-
-async def test_a_restore_brings_back_what_was_kept_and_counts_as_a_replacement(store):
-    await store.append("s", [ruled("m0"), ruled("m1")], nothing)
-    await store.save_pins("s", "pins of then", nothing)
-    await store.checkpoints.save("s", "mark", Place(0, 2), SHOWN)
-    await store.replace("s", 1, [ruled("other")], nothing)
-    await store.save_pins("s", "pins of now", nothing)
-    present = await store.checkpoints.restore("s", "mark", Place(1, 2), "before", [], nothing)
-    found = await store.load("s")
-    assert (texts(found), found.pins, found.log_version) == (["m0", "m1"], "pins of then", 2)
-    assert list(found.activations) == [(one.provider_key, one.state) for one in SHOWN]
-    assert [one.digest for one in found.verdicts] == [b"m0"]  # of what both logs begin with
-    assert (present.name, present.seq) == ("before", 2)
-    before = await store.checkpoints.load("s", "before")
-    assert (texts(before), before.pins) == (["m0", "other"], "pins of now")
-
-
-async def test_a_fork_has_what_its_checkpoint_had_and_the_rules_that_it_shares_and_takes_no_other_name(where):
+async def test_what_a_checkpoint_kept_comes_back_in_forks_and_by_a_restore_which_counts_as_a_replacement(where):
+    """A fork shares the rules that the log still has, takes no other name, and has no writer."""
     async with opened(where, "t") as store:
+        checkpoints = store.checkpoints
         await store.claim("s", project="p")
         await store.append("s", [ruled("m0"), ruled("m1")], nothing)
-        await store.save_pins("s", "a pin", nothing)
-        await store.save_summary("s", key(1), summary("text"), {key(1): (0, 1)})
-        made = await store.checkpoints.save("s", None, Place(0, 2), SHOWN)
-        await store.save_pins("s", "another pin", nothing)
         await store.append("t", entries("of another"), nothing)
-        await store.checkpoints.fork("s", made.id, "early")
+        await store.save_pins("s", "pins of then", nothing)
+        await store.save_summary("s", key(1), summary("text"), {key(1): (0, 1)})
+        made = await checkpoints.save("s", "mark", Place(0, 2), SHOWN)
+        await checkpoints.fork("s", made.id, "early")
         await store.replace("s", 1, [ruled("other")], nothing)
-        await store.checkpoints.fork("s", made.id, "fork")
+        await store.save_pins("s", "pins of now", nothing)
+        await checkpoints.fork("s", made.id, "fork")
         for taken in ("fork", "s", "t"):
             with pytest.raises(SessionExistsError):
-                await store.checkpoints.fork("s", made.id, taken)
-        assert await log_of(store, "t") == ["of another"]
-        found = await store.load("fork")
-        assert (texts(found), found.project, found.pins) == (["m0", "m1"], "p", "a pin")
-        assert list(found.activations) == [(one.provider_key, one.state) for one in SHOWN]
-        assert [one.digest for one in found.verdicts] == [b"m0"]
+                await checkpoints.fork("s", made.id, taken)
+        present = await checkpoints.restore("s", "mark", Place(1, 2), "before", [], nothing)
+        for name in ("s", "fork"):
+            found = await store.load(name)
+            assert (texts(found), found.project, found.pins) == (["m0", "m1"], "p", "pins of then")
+            assert list(found.activations) == [(one.provider_key, one.state) for one in SHOWN]
+            assert [one.digest for one in found.verdicts] == [b"m0"]  # of what both logs begin with
+        assert ((await store.load("s")).log_version, present.name, present.seq) == (2, "before", 2)
+        before = await checkpoints.load("s", "before")
+        assert (texts(before), before.pins) == (["m0", "other"], "pins of now")
         assert await store.summaries_of("early") == {key(1): (summary("text"), (0, 1))}
-        await store.claim("fork")  # it has no writer
+        assert await log_of(store, "t") == ["of another"]
+        await store.claim("fork")
 
 
-async def test_purge_keeps_the_summaries_that_a_checkpoint_stands_on(where):
-    async with opened(where, "s", "t") as store:
-        for session in ("s", "t"):
-            await store.append(session, numbered(4), nothing)
-        for name, place in ((1, (0, 2)), (2, (2, 4))):
-            await store.save_summary("s", key(name), summary("text"), {key(name): place})
-        made = await store.checkpoints.save("s", None, Place(0, 3), SHOWN)
-        await store.replace("s", 0, entries("x"), nothing)
-        await store.purge()
-        assert await store.find_summaries("t", [key(1), key(2)]) == {key(1): summary("text")}
-        await store.delete_session("t")
-        await store.checkpoints.delete("s", made.id)
-        await store.purge()
-        assert await store.find_summaries("s", [key(1)]) == {}
+async def test_purge_keeps_the_summaries_that_a_checkpoint_stands_on(store):
+    for session in ("s", "t"):
+        await store.append(session, numbered(4), nothing)
+    for name, place in ((1, (0, 2)), (2, (2, 4))):
+        await store.save_summary("s", key(name), summary("text"), {key(name): place})
+    made = await store.checkpoints.save("s", None, Place(0, 3), SHOWN)
+    await store.replace("s", 0, entries("x"), nothing)
+    await store.purge()
+    assert await store.find_summaries("t", [key(1), key(2)]) == {key(1): summary("text")}
+    await store.delete_session("t")
+    await store.checkpoints.delete("s", made.id)
+    await store.purge()
+    assert await store.find_summaries("s", [key(1)]) == {}
 
 
 async def test_purge_keeps_what_a_checkpoint_needs_until_it_is_forgotten(path):
@@ -121,9 +108,96 @@ async def test_purge_keeps_what_a_checkpoint_needs_until_it_is_forgotten(path):
         await store.replace("s", 1, entries("new"), nothing)
         await store.purge()
         assert texts(await store.checkpoints.load("s", made.id)) == ["m0", "SECRET-ONE"]
-        assert not any(b"SECRET-TWO" in data for data in bytes_beside(path).values())
+        assert not is_there(path, "SECRET-TWO")
         await store.checkpoints.delete("s", made.id)
         await store.purge()
-        assert not any(b"SECRET" in data for data in bytes_beside(path).values())
+        assert not is_there(path, "SECRET")
         with pytest.raises(CheckpointNotFoundError):
             await store.checkpoints.load("s", made.id)
+
+
+async def test_a_fork_that_goes_on_where_a_session_ended_keeps_what_it_adds_while_that_one_is_deleted(path):
+    async with opened(path, "gone") as store:
+        await store.append("gone", numbered(1_500), nothing)
+        made = await store.checkpoints.save("gone", None, Place(0, 1_500), [])
+        await store.checkpoints.fork("gone", made.id, "kept")
+        await store.checkpoints.delete("gone", made.id)
+        await store.claim("kept")
+        made = await store.checkpoints.save("kept", None, Place(0, 1_500), [])
+        await store.append("kept", entries("taken back"), nothing)
+        await store.checkpoints.restore("kept", made.id, Place(0, 1_501), "back", [], nothing)  # on the other's branch
+        deleting = asyncio.create_task(store.delete_session("gone"))
+        for i in range(50):
+            await store.append("kept", entries(f"x{i}"), nothing)
+        assert await deleting is True
+    async with opened(path) as store:
+        assert await log_of(store, "kept") == [f"m{i}" for i in range(1_500)] + [f"x{i}" for i in range(50)]
+
+
+async def test_a_deleted_session_is_nowhere_in_the_bytes_of_the_folder(path):
+    async with opened(path, "kept", "gone") as store:
+        for i in range(300):  # entries of both sessions lie on the same pages
+            await store.append("gone", entries(f"SECRET-LOG-{i} " * 9), nothing)
+            await store.append("kept", entries(f"public {i} " * 5), nothing)
+        secret = StoredEntry(b"SECRET-LONG " * 5000, b"", (StoredVerdict(b"SECRET-DIGEST", "v1", b"SECRET-RULE"),))
+        await store.append("gone", [ruled("tulip"), secret], nothing)
+        await store.append("kept", [ruled("tulip")], nothing)
+        await store.save_activation("gone", "provider", b"SECRET-STATE")
+        await store.replace("gone", 100, entries("SECRET-AFTER"), nothing)
+        await store.save_activation("gone", "provider", b"SECRET-STATE")
+        await store.save_summary("gone", key(1), summary("SECRET-SUMMARY"))
+        assert is_there(path, "SECRET")
+        assert await store.delete_session("gone") is True
+        assert not is_there(path, "SECRET")
+        assert await store.load("gone") is None
+        kept = await store.load("kept")
+        assert (len(kept.entries), kept.verdicts) == (301, ruled("tulip").verdicts)
+    assert not is_there(path, "SECRET")
+    assert is_there(path, "public")
+
+
+@pytest.mark.parametrize("turns", range(1, 6))
+async def test_a_session_whose_deletion_was_cancelled_can_be_opened(path, turns):
+    async with opened(path) as store:
+        await store.claim("other")
+        async with opened(path, "s") as writer:
+            await writer.append("s", numbered(3), nothing)
+        deleting = asyncio.create_task(store.delete_session("s"))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        deleting.cancel()
+        await asyncio.wait([deleting])
+        async with opened(path, "s") as writer:
+            assert await log_of(writer) == []
+
+
+async def test_purge_removes_what_no_log_reaches_to_the_last_byte(path):
+    async with opened(path, "s", "t") as store:
+        await store.append("s", entries("kept", *["SECRET-LOG " * 50] * 200), nothing)
+        await store.save_summary("s", key("old"), summary("SECRET-SUMMARY"))
+        await store.save_summary("s", key("new"), summary("still used"))
+        await store.save_summary("nobody", key("stray"), summary("SECRET-STRAY"))
+        await store.replace("s", 1, entries("after"), nothing)
+        await store.find_summaries("s", [key("new")])
+        assert is_there(path, "SECRET")
+        assert await store.purge() >= 200 * 550
+        assert not is_there(path, "SECRET")
+        assert await log_of(store) == ["kept", "after"]
+        assert set(await store.find_summaries("s", [key("old"), key("new")])) == {key("new")}
+        assert await store.purge() == 0
+        await store.append("s", entries("more"), nothing)
+        assert await log_of(store) == ["kept", "after", "more"]
+
+
+async def test_removal_that_a_reader_holds_up_says_that_bytes_may_be_left(path):
+    async with opened(path, "s", busy_timeout=0.05) as store:
+        await store.append("s", entries("SECRET"), nothing)
+        with sql(path) as reader:
+            reader.execute("begin")
+            reader.execute("select count(*) from entries").fetchall()
+            with pytest.raises(StoreLockedError, match="call purge"):
+                await store.delete_session("s")
+        assert await store.load("s") is None
+        await store.purge()
+        assert not is_there(path, "SECRET")
+        await store.claim("s")

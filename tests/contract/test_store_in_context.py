@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -44,29 +45,23 @@ async def test_a_session_goes_on_in_a_given_store(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("settings", "more", "error"),
+    ("settings", "more", "error", "words"),
     [
-        (Settings(summarizer="host"), {}, SettingsError),
-        (SETTINGS, {"summarizer": "a word"}, SettingsError),
-        (SETTINGS, {}, SessionInUseError),
+        (Settings(summarizer="host"), {}, SettingsError, "mounted under Amplifier"),
+        (SETTINGS, {"summarizer": "a word"}, SettingsError, None),
+        (SETTINGS, {}, SessionInUseError, None),
     ],
 )
-async def test_a_given_store_is_closed_once_when_the_context_does_not_open(tmp_path, settings, more, error):
-    closed = []
-
-    async def close() -> None:
-        closed.append(store)
-        await close_it()
-
+async def test_a_given_store_is_closed_once_when_the_context_does_not_open(tmp_path, settings, more, error, words):
     async with opened(tmp_path / "run.db", "s"):
         store = await open_store(tmp_path / "run.db")
-        close_it, store.close = store.close, close
-        with pytest.raises(error):
+        store.close = AsyncMock(wraps=store.close)
+        with pytest.raises(error, match=words):
             async with open_context(settings, store=store, **more):
                 pass
         with pytest.raises(StoreError):
             await store.sessions()
-    assert closed == [store]
+    store.close.assert_awaited_once()
 
 
 class Half:

@@ -2,6 +2,7 @@
 
 import json
 import random
+from pathlib import Path
 
 import anyio
 import pytest
@@ -15,12 +16,17 @@ from tests.contract.store_builders import check_index, key, nothing, opened, sum
 pytestmark = pytest.mark.usefixtures("backend")
 
 
+@pytest.fixture
+def where(path: Path) -> str:
+    return str(path)
+
+
 def say(*texts: str) -> list[StoredEntry]:
     return [StoredEntry(json.dumps({"role": "user", "content": text}).encode(), b"") for text in texts]
 
 
-async def found(store: SessionStore, query: str, scope: Scope | None = None, limit: int = 50) -> list[Match]:
-    return await store.index.find(query_terms(query), scope or Scope("s", "s"), limit)
+async def found(store: SessionStore, query: str, scope: Scope | None = None) -> list[Match]:
+    return await store.index.find(query_terms(query), scope or Scope("s", "s"), 50)
 
 
 async def places(store: SessionStore, query: str, scope: Scope | None = None) -> list[tuple[str, int]]:
@@ -28,113 +34,98 @@ async def places(store: SessionStore, query: str, scope: Scope | None = None) ->
     return sorted((session_id, start) for match in matches for session_id, start, _ in match.places)
 
 
-async def test_a_message_is_found_by_its_words_in_any_form_and_case(path):
-    async with opened(path, "s") as store:
-        await store.append("s", say("The migration of BILLING tables", "nothing here", "src/parse_config.py"), nothing)
-        for query in ("migrations", "billing", "Migration table", "zebra billing"):
-            assert [match.start for match in await found(store, query)] == [0]
-        for query in ("src/parse_config.py", "parse_config", "config"):
-            assert [match.start for match in await found(store, query)] == [2]
-        assert (await found(store, "billing"))[0].text == "The migration of BILLING tables"
-        assert await found(store, "zebra") == []
-        await store.append("s", say("数据库迁移失败了"), nothing)  # a script without spaces
-        assert await places(store, "迁移") == [("s", 3)]
-        assert await places(store, "移迁") == []
+async def test_a_message_is_found_by_its_words_in_any_form_and_case(store):
+    await store.append("s", say("The migration of BILLING tables", "nothing here", "src/parse_config.py"), nothing)
+    await store.append("s", say("数据库迁移失败了"), nothing)  # a script without spaces
+    for at, queries in {
+        0: ("migrations", "billing", "Migration table", "zebra billing"),
+        2: ("src/parse_config.py", "parse_config", "config"),
+        3: ("迁移",),
+    }.items():
+        assert [[match.start for match in await found(store, query)] for query in queries] == [[at]] * len(queries)
+    assert (await found(store, "billing"))[0].text == "The migration of BILLING tables"
+    assert await found(store, "zebra") == await found(store, "移迁") == []
 
 
-async def test_scopes_are_a_session_a_project_and_all(path):
-    async with opened(path, "lone") as store:
-        for session, project in (("a", "p"), ("b", "p"), ("c", "q")):
-            await store.claim(session, project=project)
-        for session in ("lone", "a", "b", "c"):
-            await store.append(session, say(f"tulip in {session}"), nothing)
-        assert await places(store, "tulip", Scope("a", "a")) == [("a", 0)]
-        assert await places(store, "tulip", Scope("a", None, "p")) == [("a", 0), ("b", 0)]
-        assert await places(store, "tulip", Scope("a")) == [("a", 0), ("b", 0), ("c", 0), ("lone", 0)]
+async def test_what_a_replaced_log_held_is_found_no_more_until_it_is_restored(store):
+    await store.append("s", say("first tulip", "second tulip"), nothing)
+    made = await store.checkpoints.save("s", None, Place(0, 2), [])
+    await store.replace("s", 1, say("another rose"), nothing)
+    assert (await places(store, "tulip"), await places(store, "rose")) == ([("s", 0)], [("s", 1)])
+    await store.checkpoints.restore("s", made.id, Place(1, 2), "back", [], nothing)
+    assert (await places(store, "tulip"), await places(store, "rose")) == ([("s", 0), ("s", 1)], [])
 
 
-async def test_what_a_replaced_log_held_is_found_no_more_until_it_is_restored(path):
-    async with opened(path, "s") as store:
-        await store.append("s", say("first tulip", "second tulip"), nothing)
-        made = await store.checkpoints.save("s", None, Place(0, 2), [])
-        await store.replace("s", 1, say("another rose"), nothing)
-        assert await places(store, "tulip") == [("s", 0)]
-        assert await places(store, "rose") == [("s", 1)]
-        await store.checkpoints.restore("s", made.id, Place(1, 2), "back", [], nothing)
-        assert await places(store, "tulip") == [("s", 0), ("s", 1)]
-        assert await places(store, "rose") == []
+async def test_scopes_are_a_session_a_project_and_all_and_what_a_fork_shares_is_told_of_both(store):
+    """First of the one that asks."""
+    for session, project in (("a", "p"), ("b", "p"), ("c", "q")):
+        await store.claim(session, project=project)
+        await store.append(session, say(f"tulip in {session}", "rose"), nothing)
+    made = await store.checkpoints.save("c", None, Place(0, 1), [])
+    await store.checkpoints.fork("c", made.id, "fork")
+    await store.claim("fork")
+    await store.append("fork", say("daisy"), nothing)
+    for scope, sessions in (
+        (Scope("a", "a"), "a"),
+        (Scope("a", None, "p"), "ab"),
+        (Scope("a"), ["a", "b", "c", "fork"]),
+        (Scope("fork", "fork"), ["fork"]),
+    ):
+        assert await places(store, "tulip", scope) == [(session, 0) for session in sessions]
+    own = [("fork", 0), ("fork", 1)]
+    assert await places(store, "tulip daisy rose", Scope("fork", "fork")) == own
+    assert await places(store, "tulip daisy rose", Scope("c", None, "q")) == [("c", 0), ("c", 1), *own]
+    for nearest, other in (("c", "fork"), ("fork", "c")):
+        (tulip,) = await found(store, "tulip", Scope(nearest, None, "q"))
+        assert [session_id for session_id, *_ in tulip.places] == [nearest, other]
 
 
-async def test_what_a_fork_shares_is_told_of_both_first_of_the_one_that_asks(path):
-    async with opened(path, "s") as store:
-        await store.append("s", say("tulip", "rose"), nothing)
-        made = await store.checkpoints.save("s", None, Place(0, 1), [])
-        await store.checkpoints.fork("s", made.id, "fork")
-        await store.claim("fork")
-        await store.append("fork", say("daisy"), nothing)
-        assert await places(store, "tulip daisy rose", Scope("fork", "fork")) == [("fork", 0), ("fork", 1)]
-        shared = [("fork", 0), ("fork", 1), ("s", 0), ("s", 1)]
-        assert await places(store, "tulip daisy rose", Scope("s")) == shared
-        for nearest, other in (("s", "fork"), ("fork", "s")):
-            (tulip,) = await found(store, "tulip", Scope(nearest))
-            assert [session_id for session_id, *_ in tulip.places] == [nearest, other]
-        assert await places(store, "tulip", Scope("fork", "fork")) == [("fork", 0)]
+async def test_summaries_are_found_with_the_messages_they_stand_for(store):
+    await store.append("s", say(*"abcdef"), nothing)
+    await store.save_summary("s", key(1), summary("they agreed on tulips"), {key(1): (2, 5)})
+    await store.save_summary("s", key(2), summary("tulips, from an older version"))
+    (match,) = await found(store, "tulip")
+    assert (match.kind, match.start, match.stop, match.text) == ("summary", 2, 5, "they agreed on tulips")
+    await store.find_summaries("s", [key(1)], {key(1): (3, 6)})
+    (match,) = await found(store, "tulip")
+    assert (match.start, match.stop) == (3, 6)
+    await store.replace("s", 0, [], nothing)
+    assert await found(store, "tulip") == []
 
 
-async def test_summaries_are_found_with_the_messages_they_stand_for(path):
-    async with opened(path, "s") as store:
-        await store.append("s", say(*"abcdef"), nothing)
-        await store.save_summary("s", key(1), summary("they agreed on tulips"), {key(1): (2, 5)})
-        await store.save_summary("s", key(2), summary("tulips, from an older version"))
-        (match,) = await found(store, "tulip")
-        assert (match.kind, match.start, match.stop, match.text) == ("summary", 2, 5, "they agreed on tulips")
-        await store.find_summaries("s", [key(1)], {key(1): (3, 6)})
-        (match,) = await found(store, "tulip")
-        assert (match.start, match.stop) == (3, 6)
-        await store.replace("s", 0, [], nothing)
-        assert await found(store, "tulip") == []
-
-
-async def test_common_words_hide_no_rare_one(path):
-    async with opened(path, "s", "t") as store:
-        await store.append("s", say("the zebra"), nothing)
-        for _ in range(4):
-            await store.append("s", say(*(f"fix the test of server {at % 9}" for at in range(5_000))), nothing)
-        await store.append("t", say("the other", "fix the other test", "nothing"), nothing)
-        matches = await found(store, "fix the test server zebra")
-        assert [match.start for match in matches] == [0, *range(20_000, 20_000 - 49, -1)]
-        for scope in (Scope("t", "t"), Scope("t")):
-            assert ("t", 1) in await places(store, "fix the test", scope)
-
-
-WORDS = [f"w{number}x" for number in range(40)]
+async def test_common_words_hide_no_rare_one(store):
+    await store.append("s", say("the zebra"), nothing)
+    for _ in range(4):
+        await store.append("s", say(*(f"fix the test of server {at % 9}" for at in range(5_000))), nothing)
+    await store.append("t", say("the other", "fix the other test", "nothing"), nothing)
+    matches = await found(store, "fix the test server zebra")
+    assert [match.start for match in matches] == [0, *range(20_000, 20_000 - 49, -1)]
+    for scope in (Scope("t", "t"), Scope("t")):
+        assert ("t", 1) in await places(store, "fix the test", scope)
 
 
 @pytest.mark.parametrize("seed", range(2))
-async def test_an_oracle_finds_the_same(path, seed):
-    rng = random.Random(seed)
+async def test_an_oracle_finds_the_same(store, path, seed):
+    rng, words = random.Random(seed), [f"w{number}x" for number in range(40)]
     logs: dict[str, list[str]] = {"s": [], "t": []}
-    async with opened(path, *logs) as store:
-        for _ in range(40):
-            session = rng.choice("st")
-            texts = [" ".join(rng.choices(WORDS, k=rng.randint(1, 6))) for _ in range(rng.randint(1, 4))]
-            keep = len(logs[session]) if rng.random() < 0.7 else rng.randint(0, len(logs[session]))
-            if keep == len(logs[session]):
-                await store.append(session, say(*texts), nothing)
-            else:
-                await store.replace(session, keep, say(*texts), nothing)
-            logs[session][keep:] = texts
-            if rng.random() < 0.2:
-                await store.purge()
-            query = set(rng.choices(WORDS, k=2))
-            expected = {(name, at) for name in logs for at, text in enumerate(logs[name]) if query & {*text.split()}}
-            assert set(await places(store, " ".join(query), Scope(None))) == expected
+    for _ in range(40):
+        log = logs[session := rng.choice("st")]
+        texts = [" ".join(rng.choices(words, k=rng.randint(1, 6))) for _ in range(rng.randint(1, 4))]
+        keep = len(log) if rng.random() < 0.7 else rng.randint(0, len(log))
+        if keep == len(log):
+            await store.append(session, say(*texts), nothing)
+        else:
+            await store.replace(session, keep, say(*texts), nothing)
+        log[keep:] = texts
+        if rng.random() < 0.2:
+            await store.purge()
+        query = set(rng.choices(words, k=2))
+        expected = {(name, at) for name in logs for at, text in enumerate(logs[name]) if query & {*text.split()}}
+        assert set(await places(store, " ".join(query), Scope(None))) == expected
     check_index(path)
 
 
 ODD = ["AND", "OR", "NOT", "NEAR(", '"', "*", "^a", ":", "-", "tulip"]
-
-
 QUERIES = st.text(max_size=40) | st.lists(st.sampled_from(ODD)).map(" ".join)
 
 

@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("langchain")
 
 from langchain.agents import create_agent
-from langchain.agents.middleware import wrap_model_call
+from langchain.agents.middleware import AgentMiddleware, wrap_model_call
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 from langchain_core.tools import tool
@@ -73,29 +73,28 @@ def middleware() -> Iterator[Any]:
     """Makes middlewares that are closed at the end."""
     with ExitStack() as stack:
 
-        def make(*, given: Any = None, **options: Any) -> SummarizingMiddleware:
+        def make(**options: Any) -> SummarizingMiddleware:
+            given = {name: options.pop(name) for name in ("summarizer", "clock") if name in options}
             settings = Settings(**{"max_tokens": 4_000, **SMALL, **options})
-            return stack.enter_context(SummarizingMiddleware(settings, count_tokens=count, **(given or {})))
+            return stack.enter_context(SummarizingMiddleware(settings, count_tokens=count, **given))
 
         yield make
 
 
-@pytest.fixture
-def sent() -> list[Any]:
-    """The requests that have passed the middleware of `keeping`."""
-    return []
+class Keeping(AgentMiddleware):
+    """Stands behind ours, and keeps the requests that have passed it."""
 
+    def __init__(self) -> None:
+        self.sent: list[Any] = []
 
-@pytest.fixture
-def keeping(sent: list[Any]) -> Any:
-    """Stands behind ours."""
-
-    @wrap_model_call
-    def keep(request: Any, handler: Any) -> Any:
-        sent.append(request)
+    def wrap_model_call(self, request: Any, handler: Any) -> Any:
+        self.sent.append(request)
         return handler(request)
 
-    return keep
+
+@pytest.fixture
+def keeping() -> Keeping:
+    return Keeping()
 
 
 def agent_of(model: Any, *middleware: Any, tools: Any = (read,), **options: Any) -> Any:
@@ -106,47 +105,41 @@ def say(agent: Any, text: Any, config: Any = THREAD) -> list[Any]:
     return agent.invoke({"messages": [HumanMessage(text)]}, config)["messages"]
 
 
-def test_messages_that_stay_word_for_word_are_the_states_own(middleware, keeping, sent):
-    agent = agent_of(ScriptedModel(messages=working()), middleware(), keeping)
-    for turn in range(2):
-        say(agent, f"Fix part {turn}.")
-    for request in sent:
-        state = {id(message): at for at, message in enumerate(request.state["messages"])}
-        places = [state[id(message)] for message in request.messages if id(message) in state]
-        assert places == sorted(places)
-        assert places[-1] == len(state) - 1
-    *_, reply, first, last = sent[-1].messages
-    assert (last.artifact["path"], {id(one) in state for one in (reply, first, last)}) == ("src/b1_5.py", {True})
-
-
-@pytest.mark.parametrize(("name", "stays"), [("claude-opus-4-8", True), ("claude-opus-5-5", False)])
-def test_thinking_of_the_open_turn_goes_where_the_model_refuses_it(middleware, keeping, sent, name, stays):
-    agent = agent_of(ScriptedModel(messages=working(steps=20), model_name=name), middleware(), keeping)
-    say(agent, "Fix it.")
-    first = next(request for request in sent if len(request.messages) < len(request.state["messages"]))
-    assert any("thinking" in str(message.content) for message in first.messages) == stays
-
-
-def test_system_messages_of_the_history_stay_behind_the_agents_prompt(middleware, keeping, sent):
+def test_what_stays_is_the_states_own_in_its_order_and_system_messages_stay_behind_the_agents_prompt(
+    middleware, keeping
+):
     model = ScriptedModel(messages=working())
     agent = agent_of(model, middleware(), keeping, system_prompt="You fix code.")
     for turn, told in enumerate(("The user is Ana.", "The tests are slow.")):
         agent.update_state(THREAD, {"messages": [SystemMessage(told)]})
         say(agent, f"Fix part {turn}.")
+    for request in keeping.sent:
+        state = {id(message): at for at, message in enumerate(request.state["messages"])}
+        places = [state[id(message)] for message in request.messages if id(message) in state]
+        assert places == sorted(places)
+        assert (places[0], places[-1]) == (0, len(state) - 1)
+    messages = request.messages
+    *_, reply, first, last = messages
+    assert (last.artifact["path"], {id(one) in state for one in (reply, first, last)}) == ("src/b1_5.py", {True})
     assert [message.content for message in model.requests[-1][:2]] == ["You fix code.", "The user is Ana."]
-    messages, state = sent[-1].messages, sent[-1].state["messages"]
-    assert messages[0] is state[0]
     assert any(message.content == "The tests are slow." for message in messages)
     assert len(messages) < len(state)
 
 
-def test_bytes_of_an_image_stay_also_where_its_message_is_joined_to_another(middleware, keeping, sent):
+@pytest.mark.parametrize(("name", "stays"), [("claude-opus-4-8", True), ("claude-opus-5-5", False)])
+def test_thinking_of_the_open_turn_goes_where_the_model_refuses_it(middleware, keeping, name, stays):
+    agent = agent_of(ScriptedModel(messages=working(steps=20), model_name=name), middleware(), keeping)
+    say(agent, "Fix it.")
+    first = next(request for request in keeping.sent if len(request.messages) < len(request.state["messages"]))
+    assert any("thinking" in str(message.content) for message in first.messages) == stays
+
+
+def test_bytes_of_an_image_stay_also_where_its_message_is_joined_to_another(middleware, keeping):
     image = {"image": {"format": "png", "source": {"bytes": b"png"}}}
-    agent = create_agent(
-        ScriptedModel(messages=always("Done.")), [], middleware=[middleware(merge_user_rows=True), keeping]
-    )
+    ours, model = middleware(merge_user_rows=True), ScriptedModel(messages=always("Done."))
+    agent = create_agent(model, [], middleware=[ours, keeping])
     agent.invoke({"messages": [HumanMessage("Look."), HumanMessage([{"type": "text", "text": "Here."}, image])]})
-    (message,) = sent[-1].messages
+    (message,) = keeping.sent[-1].messages
     assert message.content[-1] == image
 
 
@@ -214,10 +207,7 @@ def test_runs_at_the_same_time_on_one_thread_are_each_sent_their_own_history(mid
 
 def test_what_a_summarizing_model_says_is_not_streamed_as_the_agents(middleware):
     helper = ScriptedModel(messages=always("- summarized"))
-    ours, model = (
-        middleware(given={"summarizer": helper}),
-        ScriptedModel(messages=working(steps=12), disable_streaming=True),
-    )
+    ours, model = middleware(summarizer=helper), ScriptedModel(messages=working(steps=12), disable_streaming=True)
     streamed = agent_of(model, ours).stream({"messages": [HumanMessage("Fix it.")]}, THREAD, stream_mode="messages")
     texts = [str(message.content) for message, _ in streamed]
     ours.wait_idle()
@@ -253,7 +243,7 @@ def test_a_cache_lives_as_long_as_the_request_asks_for(middleware, settings, blo
 
     now = [0.0]
     model = ScriptedModel(messages=always("Done."), model_name="claude-opus-5-5")
-    ours = middleware(given={"clock": lambda: now[0]}, max_tokens=20_000)
+    ours = middleware(clock=lambda: now[0], max_tokens=20_000)
     agent = agent_of(model, marks, ours)
     for now[0] in (0.0, 1_000.0):
         say(agent, [{"type": "text", "text": "Fix the parser. " * 400, **block}])

@@ -1,7 +1,9 @@
 """Sessions recorded by OpenTelemetry's SDK: which spans and metrics there are, and that no text is in them."""
 
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any, NamedTuple
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -14,25 +16,11 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
-from summarizing_context import Settings, SummarizerError, SummaryJob, SummaryReply, open_context
+from summarizing_context import Settings, SummarizerError, SummaryReply, open_context
 from summarizing_context.adapters.opentelemetry import OpenTelemetryEvents
 from tests.behaviour.contexts import fill, said
 
 SECRET = "zanzibar"
-
-
-class Model:
-    """A summarizer that tells its model and its usage, or fails."""
-
-    recipe, model = "test/1", "small-1"
-
-    def __init__(self, fails: bool = False) -> None:
-        self.fails = fails
-
-    async def summarize(self, job: SummaryJob) -> SummaryReply:
-        if self.fails:
-            raise SummarizerError(f"no word of {SECRET}")
-        return SummaryReply(f"- The word is {SECRET}.", 1_200, 30, cached_tokens=100)
 
 
 class Recorded(NamedTuple):
@@ -59,9 +47,10 @@ class Telemetry:
         return Recorded(list(self._exporter.get_finished_spans()), points)
 
 
-async def recorded_session(summarizer: Model) -> Recorded:
+async def recorded_session(**answer: Any) -> Recorded:
     """A session of which each message holds the secret; one of its requests activates, under a span of its caller's."""
     telemetry = Telemetry()
+    summarizer: Any = SimpleNamespace(recipe="test/1", model="small-1", summarize=AsyncMock(**answer))
     settings = Settings(max_tokens=4_000, session_id="s1", attempts=1)
     async with open_context(settings, summarizer=summarizer, events=telemetry.events) as context:
         await fill(context, [said(step, f"{SECRET}. " + "I read it. " * 40) for step in range(40)])
@@ -72,7 +61,8 @@ async def recorded_session(summarizer: Model) -> Recorded:
 
 
 async def test_a_summary_of_a_model_is_a_chat_and_an_activation_stands_under_the_request_that_waits_for_it():
-    recorded = await recorded_session(Model())
+    reply = SummaryReply(f"- The word is {SECRET}.", 1_200, 30, cached_tokens=100)
+    recorded = await recorded_session(return_value=reply)
     chats, points = recorded.named("chat small-1"), recorded.points
     assert chats
     for span in chats:
@@ -103,7 +93,7 @@ async def test_a_summary_of_a_model_is_a_chat_and_an_activation_stands_under_the
 
 
 async def test_a_summary_that_is_given_up_tells_its_error():
-    recorded = await recorded_session(Model(fails=True))
+    recorded = await recorded_session(side_effect=SummarizerError(f"no word of {SECRET}"))
     for span in recorded.named("chat small-1"):
         assert span.status.status_code is StatusCode.ERROR
         assert span.attributes["error.type"] == "SummarizerError"

@@ -13,17 +13,7 @@ from anthropic import AsyncAnthropic
 pytest.importorskip("pydantic_ai")
 
 from pydantic_ai import Agent
-from pydantic_ai.messages import (
-    BinaryContent,
-    CachePoint,
-    ModelMessage,
-    ModelRequest,
-    ModelResponse,
-    SystemPromptPart,
-    TextPart,
-    ToolCallPart,
-    UserPromptPart,
-)
+from pydantic_ai import messages as ai
 from pydantic_ai.models.anthropic import AnthropicModel
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.providers.anthropic import AnthropicProvider
@@ -45,22 +35,22 @@ class Scripted:
     """An agent whose model reads a number of times, two files at once, before it answers, and keeps each request."""
 
     def __init__(self, capability: SummarizingCapability, reads: int = 6, **options: Any) -> None:
-        self.seen: list[list[ModelMessage]] = []
+        self.seen: list[list[ai.ModelMessage]] = []
         self.reads, self.capability = reads, capability
         model = FunctionModel(self._answer, profile=options.pop("profile", None), model_name="claude-opus-5-5")
         self.agent = Agent(model, instructions="You fix code.", capabilities=[capability], **options)
         self.agent.tool_plain(read)
 
-    def _answer(self, messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+    def _answer(self, messages: list[ai.ModelMessage], info: AgentInfo) -> ai.ModelResponse:
         self.seen.append(messages)
         if (number := len(self.seen)) % (self.reads + 1) == 0:
-            return ModelResponse(parts=[TextPart(f"Part {number} is done.")])
-        calls = [ToolCallPart("read", {"path": f"src/{name}{number}.py"}, f"call_{name}{number}") for name in "ab"]
-        return ModelResponse(parts=calls)
+            return ai.ModelResponse(parts=[ai.TextPart(f"Part {number} is done.")])
+        calls = [ai.ToolCallPart("read", {"path": f"src/{name}{number}.py"}, f"call_{name}{number}") for name in "ab"]
+        return ai.ModelResponse(parts=calls)
 
     async def turns(self, count: int) -> Any:
         """Run so many turns; the conversation's context."""
-        history: list[ModelMessage] = []
+        history: list[ai.ModelMessage] = []
         for turn in range(count):
             history = (await self.agent.run(f"Fix part {turn}.", message_history=history)).all_messages()
         return await self.capability.context_of(str(history[-1].conversation_id))
@@ -72,11 +62,11 @@ async def scripted(*, reads: int = 6, agent: Any = None, **settings: Any) -> Asy
         yield Scripted(capability, reads, **(agent or {}))
 
 
-def prompts(*texts: str) -> list[ModelMessage]:
-    return [ModelRequest(parts=[UserPromptPart(text)]) for text in texts]
+def prompts(*texts: str) -> list[ai.ModelMessage]:
+    return [ai.ModelRequest(parts=[ai.UserPromptPart(text)]) for text in texts]
 
 
-def parts(messages: Sequence[ModelMessage], kind: type) -> list[Any]:
+def parts(messages: Sequence[ai.ModelMessage], kind: type) -> list[Any]:
     return [part for message in messages for part in message.parts if isinstance(part, kind)]
 
 
@@ -112,18 +102,21 @@ async def test_runs_at_the_same_time_on_one_conversation_are_each_sent_their_own
     ("settings", "profile"),
     [({"max_tokens": 100_000, "safety_margin": 0, "reserved_output": 0}, {"context_window": 3_000}), ({}, None)],
 )
-async def test_the_window_of_the_models_profile_is_the_budget(settings, profile):
-    async with scripted(agent={"profile": profile}, **settings) as run:
-        context = await run.turns(3)
+async def test_the_window_of_the_models_profile_is_the_budget_and_system_prompts_stay(settings, profile):
+    async with scripted(agent={"profile": profile, "system_prompt": "You are careful."}, **settings) as run:
+        context = await run.turns(4)
         assert context.budget().max_tokens == 3_000
         assert context.statistics().activations >= 1
+        for messages in run.seen:
+            assert [part.content for part in parts(messages, ai.SystemPromptPart)] == ["You are careful."]
+            assert isinstance(messages[0].parts[0], ai.SystemPromptPart)
 
 
 async def test_files_go_out_as_they_came_and_their_bytes_stay_out_of_the_log():
-    image = BinaryContent(b"\x89PNG" * 2_000, media_type="image/png")
+    image = ai.BinaryContent(b"\x89PNG" * 2_000, media_type="image/png")
     async with scripted(reads=0, max_tokens=20_000) as run:
         await run.agent.run(["What is this?", image], conversation_id="c")
-        (prompt,) = parts(run.seen[0], UserPromptPart)
+        (prompt,) = parts(run.seen[0], ai.UserPromptPart)
         assert prompt.content[1] is image
         context = await run.capability.context_of("c")
         assert len(str(await context.get_messages())) < 1_000
@@ -134,23 +127,14 @@ async def test_a_model_that_binds_thinking_refuses_no_request_of_a_rewritten_beg
     async with served(fake) as upstream, SummarizingCapability(small()) as capability:
         client = AsyncAnthropic(base_url=upstream, api_key="k", max_retries=0)
         model = AnthropicModel("claude-opus-5-5", provider=AnthropicProvider(anthropic_client=client))
-        agent: Any = Agent(
-            model, capabilities=[capability], model_settings={"anthropic_thinking": {"type": "adaptive"}}
-        )
+        asked: Any = {"anthropic_thinking": {"type": "adaptive"}}
+        agent = Agent(model, capabilities=[capability], model_settings=asked)
         agent.tool_plain(read)
-        history: list[ModelMessage] = []
+        history: list[ai.ModelMessage] = []
         for turn in range(8):
             history = (await agent.run(f"Fix part {turn}.", message_history=history)).all_messages()
         await client.close()
     assert fake.problems == []
-
-
-async def test_system_prompts_stay():
-    async with scripted(agent={"system_prompt": "You are careful."}) as run:
-        await run.turns(4)
-        for messages in run.seen:
-            assert [part.content for part in parts(messages, SystemPromptPart)] == ["You are careful."]
-            assert isinstance(messages[0].parts[0], SystemPromptPart)
 
 
 @pytest.mark.parametrize(
@@ -160,7 +144,7 @@ async def test_system_prompts_stay():
         ({"anthropic_cache": "1h"}, [], False),
         ({"anthropic_cache_messages": True}, [], True),
         ({"cache": {"retention": "1h"}}, [], False),
-        ({}, [CachePoint(ttl="1h")], False),
+        ({}, [ai.CachePoint(ttl="1h")], False),
     ],
 )
 async def test_a_cache_lives_as_long_as_the_request_asks_for(asked, mark, is_cold):

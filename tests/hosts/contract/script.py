@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tests.hosts.contract.judge import Judge
 from tests.hosts.contract.rows import Call, Row
@@ -17,20 +17,15 @@ BUDGET = 4_000  # tokens of a request
 SIZES = {"max_tokens": BUDGET, "segment_min": 200, "segment_target": 400, "segment_max": 800, "summary_max_tokens": 60}
 
 PROMPT = "You fix code. Never push to main."
-TOOL, DESCRIPTION = "read", "Read a file."
-BESIDE = PROMPT + json.dumps({"name": TOOL, "description": DESCRIPTION, "path": {"type": "string"}})
-
+BESIDE = PROMPT + json.dumps({"name": "read", "description": "Read a file.", "path": {"type": "string"}})
 _SENTENCE = "the cache of this module keeps every entry until its owner asks for a newer one and then drops it"
 _WORDS = _SENTENCE.split()
 
 
-@dataclass(frozen=True)
-class Turn:
-    """What happens before a prompt, the prompt, and what the model says to its end."""
-
-    before: str  # "", or the name of a method of `Conversation`, or "restart"
+class Turn(NamedTuple):
+    before: str  # what happens first: nothing, "restart", or the method of `Conversation` of this name
     prompt: str
-    replies: tuple[Row, ...]
+    replies: tuple[Row, ...]  # to the end of the turn
 
 
 class Host(AbstractAsyncContextManager[Any]):
@@ -92,7 +87,7 @@ def _calling(chance: random.Random, step: int) -> Row:
 
 
 def _call(id: str) -> Call:
-    return Call(id, TOOL, json.dumps({"path": f"src/{id}.py"}))
+    return Call(id, "read", json.dumps({"path": f"src/{id}.py"}))
 
 
 def _text(chance: random.Random, words: int) -> str:
@@ -106,18 +101,13 @@ class Conversation:
         self.judge = Judge(BUDGET, BESIDE)
         self.log: list[Row] = []
         self.removed: set[str] = set()
-        self._replies: Iterator[Row] = iter(())
-        self._edits = 0
-
-    def begin(self, turn: Turn) -> None:
-        self._replies = iter(turn.replies)
-        self.log.append(Row("user", turn.prompt))
+        self.replies: Iterator[Row] = iter(())  # of the turn
 
     def reply(self, sent: Sequence[Row]) -> Row:
         """What the model says to a request without its system prompt, judged first. Its results are said too, for the
         tools all answer."""
         self.judge.check(sent, self.log, self.removed)
-        row = next(self._replies)
+        row = next(self.replies)
         self.log += [row, *(self._result(call) for call in row.calls)]
         return row
 
@@ -139,19 +129,19 @@ class Conversation:
 
     def edit(self) -> None:
         """Somebody corrects an ask in the middle."""
-        asks = [at for at, row in enumerate(self.log) if row.role == "user"]
-        self._edits += 1
-        self._change(asks[len(asks) // 2], f"[e{self._edits}] Fix another part, the {self._edits}th.")
-
-    def _change(self, at: int, text: str) -> None:
+        asks = self._asks()
+        at, number = asks[len(asks) // 2], len(self.removed)
         self.removed.add(str(self.log[at].mark))
-        self.log[at] = replace(self.log[at], text=text)
+        self.log[at] = replace(self.log[at], text=f"[e{number}] Fix another part, the {number}th.")
 
     def rewind(self) -> None:
         """Back to before the last three asks."""
-        start = [at for at, row in enumerate(self.log) if row.role == "user"][-3]
+        start = self._asks()[-3]
         self.removed |= {str(row.mark) for row in self.log[start:]}
         del self.log[start:]
+
+    def _asks(self) -> list[int]:
+        return [at for at, row in enumerate(self.log) if row.role == "user"]
 
 
 @dataclass
@@ -183,7 +173,8 @@ async def play(host: Host) -> Played:
         elif turn.before:
             getattr(conversation, turn.before)()
             await host.put(conversation.log)
-        conversation.begin(turn)
+        conversation.replies = iter(turn.replies)
+        conversation.log.append(Row("user", turn.prompt))
         before = seen["requests"]
         host.turns += 1
         await host.ask(turn.prompt)
