@@ -34,6 +34,12 @@ class Work:
         id = f"c{self.made}"
         return await self.say(call("openai", (id, tool, arguments)), result("openai", id, answer))
 
+    async def begin(self) -> None:
+        """Open a plan, and have tests fail."""
+        await self.say(user("Build the importer, and keep the tests green."))
+        await self.use("TodoWrite", todos("pending", "pending"), "Todos have been modified.")
+        await self.use(*TEST, "2 failed, 22 passed in 3.1s\n[exit code: 1]")
+
     async def go_on(self, share: float, lines: int = 2) -> None:
         """Read files until the view has that share of the budget; nothing activates."""
         if not len(self.context):
@@ -71,24 +77,17 @@ NO_ENDS = {
 }
 
 
-async def begin(work: Work) -> None:
-    """Open a plan, and have tests fail."""
-    await work.say(user("Build the importer, and keep the tests green."))
-    await work.use("TodoWrite", todos("pending", "pending"), "Todos have been modified.")
-    await work.use(*TEST, "2 failed, 22 passed in 3.1s\n[exit code: 1]")
-
-
-SWITCHED = [(kind, on, BUDGET, on) for kind in (*ENDS, "a new request") for on in (True, False)]
-
-
 @pytest.mark.parametrize(
     ("kind", "natural_ends", "budget", "ends"),
-    [*SWITCHED, ("commit", None, LARGE - 1, False), ("commit", None, LARGE, True)],
+    [
+        *((kind, on, BUDGET, on) for kind in (*ENDS, "a new request") for on in (True, False)),
+        *(("commit", None, LARGE - 1, False), ("commit", None, LARGE, True)),
+    ],
 )
 async def test_in_the_band_a_view_activates_at_the_end_of_a_piece_of_work(kind, natural_ends, budget, ends):
     """Also where nothing is set, in a large room; about 30 % of it stays raw."""
     async with at_work(natural_ends=natural_ends, max_tokens=budget) as work:
-        await begin(work)
+        await work.begin()
         await work.go_on(FULL, lines=2 * budget // BUDGET)
         if kind == "a new request":
             found = await work.say(assistant("The importer is done."), user("Now write the exporter."))
@@ -102,7 +101,7 @@ async def test_in_the_band_a_view_activates_at_the_end_of_a_piece_of_work(kind, 
 
 async def test_in_the_middle_of_work_and_where_an_activation_would_cost_more_a_view_goes_on():
     async with at_work() as work:
-        await begin(work)
+        await work.begin()
         await work.go_on(FULL)
         assert [kind for kind, used in NO_ENDS.items() if await work.use(*used) is not None] == []
     async with at_work() as work:
