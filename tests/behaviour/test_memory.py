@@ -10,16 +10,8 @@ from typing import Any
 import anyio
 import pytest
 
-from summarizing_context import (
-    ContextClosedError,
-    Memory,
-    MemoryNotFoundError,
-    Settings,
-    SettingsError,
-    SummarizingContext,
-    SummaryJob,
-    open_context,
-)  # fmt: skip
+from summarizing_context import Memory, Settings, SummarizingContext, SummaryJob, open_context
+from summarizing_context.errors import ContextClosedError, MemoryNotFoundError, SettingsError
 from summarizing_context.testing import ScriptedSummarizer
 from tests.behaviour.contexts import Heard, begun, fill, views
 from tests.contract.store_builders import bytes_beside
@@ -42,7 +34,7 @@ WRONG: dict[type[Exception], list[tuple[Any, ...]]] = {
         *(("store", content) for content in ("", "x" * 20_001, "half \ud83d")),
         *(("store", "x", {"a": {1, 2}}), ("retrieve", 5), ("retrieve", "x", 0), ("forget", 9)),
     ],
-    MemoryNotFoundError: [("update", "m9", "x"), ("forget", "nonsense")],
+    MemoryNotFoundError: [("update", "m99", "x"), ("forget", "nonsense")],
 }
 
 
@@ -60,22 +52,18 @@ async def test_a_memory_is_stored_found_changed_and_forgotten():
         assert (found.metadata, found.updated_at > found.created_at) == (told, True)
         await context.memory.forget(id)
         assert await context.memory.retrieve("invoices") == []
+        for number in range(200, 230):
+            await context.memory.store(f"Ticket 48{number} is about the login page and belongs to Ana")
+        for number in (217, 229):  # of those that differ in a number, the one that was asked for comes first
+            found = await context.memory.retrieve(f"what was ticket 48{number} about?", limit=3)
+            assert f"48{number}" in found[0].content
+            assert f"48{number}" in (await context.search(f"ticket 48{number}", limit=1))[0].snippet
         for error, (name, *given) in [(error, call) for error, calls in WRONG.items() for call in calls]:
             with pytest.raises(error):
                 await getattr(context.memory, name)(*given)
             assert await context.memory.retrieve("x") == []
     with pytest.raises(ContextClosedError):
         await context.memory.retrieve("x")
-
-
-async def test_of_memories_that_differ_in_a_number_the_one_asked_for_comes_first():
-    async with open_context(Settings(memory_include="auto")) as context:
-        for number in range(200, 230):
-            await context.memory.store(f"Ticket 48{number} is about the login page and belongs to Ana")
-        for number in (217, 229):
-            found = await context.memory.retrieve(f"what was ticket 48{number} about?", limit=3)
-            assert f"48{number}" in found[0].content
-            assert f"48{number}" in (await context.search(f"ticket 48{number}", limit=1))[0].snippet
 
 
 BILLING = user("Please change the billing tables for June")
@@ -155,8 +143,6 @@ async def test_what_the_user_ordered_is_extracted_when_the_session_ends(tmp_path
 
 
 # Learnt from what was said.
-
-
 class Model(ScriptedSummarizer):
     """Summarizes anything, and proposes the memories that `propose` finds in a block."""
 
@@ -187,10 +173,7 @@ def learning(path: Path, session_id: str, summarizer: Any = None, **given: Any) 
     return opened(path, session_id, **{"memory_extract": True, "max_tokens": 4_000, **given}, summarizer=summarizer)
 
 
-def gate(port: object = 1) -> str:
-    return f"FACT Gate is at gate.example.org:{port}."
-
-
+GATE, NEWER = (f"FACT Gate is at gate.example.org:{port}." for port in (1, 2))
 WORDS = "a is at the gate server CI of fact user always you port deploy PostgreSQL database billing parser Jenkins"
 
 
@@ -206,7 +189,7 @@ async def contents(path: Path) -> list[str]:
 
 async def test_nothing_is_read_twice_whatever_cuts_the_log_and_however_often_it_is_opened(tmp_path: Path):
     model = Model(facts)
-    log = [user(gate()), *session(5, 60, size=30), user("FACT Port is 7070.")]
+    log = [user(GATE), *session(5, 60, size=30), user("FACT Port is 7070.")]
     for part in range(4):
         async with learning(tmp_path, "a", model, start_at=0.0) as context:
             for message in log[part * len(log) // 4 : (part + 1) * len(log) // 4]:
@@ -237,7 +220,7 @@ async def test_what_is_learnt_at_checkpoints_and_was_forgotten_is_not_learnt_aga
     for number in range(3):
         async with learning(tmp_path, "a", Model(facts) if model else None) as context:
             if number == 0:
-                await context.add_message(user(gate()))
+                await context.add_message(user(GATE))
                 await context.checkpoint()
                 await context.wait_idle()
             found = await context.memory.retrieve("gate")
@@ -249,16 +232,16 @@ async def test_what_is_learnt_at_checkpoints_and_was_forgotten_is_not_learnt_aga
 
 async def test_the_newer_replaces_the_older_and_says_so(tmp_path: Path):
     heard = Heard()
-    for name, port in (("a", 1), ("b", 2)):
-        async with learning(tmp_path, name, Model(facts), log=[user(gate(port))], events=heard):
+    for name, said in (("a", GATE), ("b", NEWER)):
+        async with learning(tmp_path, name, Model(facts), log=[user(said)], events=heard):
             pass
-    assert await contents(tmp_path) == [gate(2)]
+    assert await contents(tmp_path) == [NEWER]
     told = [(name, str(data).lower()) for name, data in heard.told if name.startswith("memory")]
     assert [name for name, _ in told] == ["memory_stored", "memory_replaced"]
     assert not any("gate" in data for _, data in told)
     async with opened(tmp_path, "c", memory_include="auto", log=[user("Where is the gate?")]) as context:
         (block, *_) = await context.get_messages_for_request()
-        assert f'(replaces: "{gate(1)}")' in block["content"]
+        assert f'(replaces: "{GATE}")' in block["content"]
         id = await context.memory.store("The gate is closed", {"about": "the Gate"})
         assert await context.memory.store("The gate is open", {"about": "gate"}) == id
 
@@ -305,11 +288,7 @@ async def test_what_tools_and_injected_rows_say_is_a_fact_with_its_source_and_ne
         '{"kind": "fact", "message": true, "quote": "The gate is at gate.example.org:1."}',
         '{"kind": "fact", "message": 1, "quote": ["The gate is at gate.example.org:1."]}',
         '{"kind": "fact", "message": 1, "quote": "gate.exam"}',
-        '{"kind": "fact", "message": 1',
-        "{" * 5_000,
-        "",
-        "I'm sorry, I can't help with that.",
-        5,
+        *('{"kind": "fact", "message": 1', "{" * 5_000, "", "I'm sorry, I can't help with that.", 5),
     ],
 )
 async def test_a_reply_that_the_record_does_not_bear_out_keeps_nothing_and_harms_nothing(tmp_path: Path, reply: Any):
@@ -364,13 +343,18 @@ PAIRS = {
     "The database is PostgreSQL.": "The database is at db.example.com:5432.",
     "Billing belongs to Carla.": "Billing lives in services/billing.",
 }
-ADDRESSES = ["Our staging server is at 10.0.0.7. CI runs on Jenkins. Ana owns the parser."]
-NEWER = ["CI runs on Jenkins.", "Our staging server is at 10.0.0.9.", "owner of parser: Ana owns the parser."]
 
 
 @pytest.mark.parametrize(
     ("older", "newer", "kept"),
-    [(PAIRS.keys(), PAIRS.values(), [*PAIRS.keys(), *PAIRS.values()]), (ADDRESSES, NEWER[1:2], NEWER)],
+    [
+        (PAIRS.keys(), PAIRS.values(), [*PAIRS.keys(), *PAIRS.values()]),
+        (
+            ["Our staging server is at 10.0.0.7. CI runs on Jenkins. Ana owns the parser."],
+            ["Our staging server is at 10.0.0.9."],
+            ["CI runs on Jenkins.", "Our staging server is at 10.0.0.9.", "owner of parser: Ana owns the parser."],
+        ),
+    ],
     ids=["different things of the same", "a new address"],
 )
 async def test_what_is_learnt_replaces_the_same_and_nothing_that_was_said_beside_it(tmp_path, older, newer, kept):
@@ -382,8 +366,6 @@ async def test_what_is_learnt_replaces_the_same_and_nothing_that_was_said_beside
 
 
 # What a search finds.
-
-
 @pytest.mark.parametrize("scope", ["session", "project", "all"])
 async def test_a_search_covers_messages_and_memories_of_its_scope(tmp_path: Path, scope: Any):
     ids = {}
@@ -421,8 +403,6 @@ async def test_nothing_below_the_similarity_threshold_is_retrieved_by_words(thre
 
 
 # Memories by meaning, with a small embedding that knows which words mean the same.
-
-
 TOPICS = ("car auto automobile vehicle", "money invoice bill payment", "fast quick rapid", "cat kitten feline")
 
 

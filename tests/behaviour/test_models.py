@@ -203,6 +203,11 @@ async def test_what_the_provider_told_is_counted_and_priced_beside_a_plain_clien
         assert (found.plain_input_tokens, found.plain_read_tokens) == (0, found.read_tokens)
         assert found.plain_cost == pytest.approx(found.cost)
         assert found.compared_cost == found.cost
+        await context.next_view(3_000, asking())  # a small room has a view of its own, and a plain client none
+        again = context.statistics().cache
+        assert again.requests == found.requests + 1
+        assert again.plain_read_tokens - found.plain_read_tokens == found.plain_written_tokens  # its whole history
+        assert again.plain_written_tokens == found.plain_written_tokens
 
 
 async def test_views_cost_less_than_the_whole_history_until_its_window_is_full():
@@ -250,13 +255,3 @@ async def test_writes_for_an_hour_and_steps_have_their_own_price_and_an_unknown_
         found = await asked(context, chat(10), asking("model-of-mine"), tells=False)
     assert (found.requests, found.cost, found.plain_cost, found.compared_cost) == (10, None, None, None)
     assert found.read_tokens + found.input_tokens > 0
-
-
-async def test_another_view_of_the_session_costs_a_plain_client_nothing_more():
-    async with opened() as context:
-        before = await asked(context, chat(30), asking(), tells=False)
-        await context.next_view(3_000, asking())  # a small room has a view of its own
-        found = context.statistics().cache
-    assert found.requests == before.requests + 1
-    assert found.plain_read_tokens - before.plain_read_tokens == before.plain_written_tokens  # its whole history
-    assert found.plain_written_tokens == before.plain_written_tokens

@@ -74,7 +74,7 @@ async def test_a_task_that_the_agent_calls_done_is_covered_in_the_next_request(p
     assert fake.problems == []
 
 
-async def test_an_upgrade_to_a_websocket_is_answered_so_that_the_client_asks_by_http():
+async def test_upgrades_are_answered_so_that_the_client_asks_by_http_and_a_packed_request_is_told_once():
     headers = {"connection": "Upgrade", "upgrade": "websocket", "sec-websocket-version": "13"}
     async with between() as (fake, address), httpx2.AsyncClient(trust_env=False) as client:
         for path in ("/v1/responses", "/responses"):
@@ -85,17 +85,12 @@ async def test_an_upgrade_to_a_websocket_is_answered_so_that_the_client_asks_by_
         body = json.dumps(request_of("responses", 1)).encode()
         offered = {"connection": "Upgrade, HTTP2-Settings", "upgrade": "h2c", "http2-settings": "AAMAAABkAARAAAAA"}
         assert (await post(address, "/v1/responses", body, **offered)).status_code == 200
-    assert fake.seen[0]["raw"] == body
-
-
-async def test_a_packed_request_goes_on_unchanged_and_is_told_once():
-    coding = "gzip, zstd"
-    async with between(budget=6_000) as (fake, address):
+        packed, coding = b"\x28\xb5\x2f\xfdpacked", "gzip, zstd"
         for _ in range(2):
-            await post(address, "/v1/messages", b"\x28\xb5\x2f\xfdpacked", **{"content-encoding": coding})
+            await post(address, "/v1/messages", packed, **{"content-encoding": coding})
         told = await status(address)
-    assert [each["raw"] for each in fake.seen] == [b"\x28\xb5\x2f\xfdpacked"] * 2
-    assert fake.seen[0]["headers"]["content-encoding"] == coding
+    assert [each["raw"] for each in fake.seen] == [body, packed, packed]
+    assert fake.seen[1]["headers"]["content-encoding"] == coding
     (notice,) = told["notices"]
     assert coding in notice
     assert (told["passed_unchanged"], told["failures"]) == (2, 0)
@@ -164,10 +159,9 @@ async def test_odd_json_in_a_message_costs_a_session_no_view(protocol: str, odd:
 
 
 async def test_an_opening_message_of_the_system_without_content_goes_on_as_it_came():
-    odd = {"role": "system", "output_config": {"effort": "low"}}
+    odd, body = {"role": "system", "output_config": {"effort": "low"}}, request_of("messages", 20)
+    body["messages"].insert(1, odd)
     async with between(Fake(behave=nothing), budget=2_000) as (fake, address):
-        body = request_of("messages", 20)
-        body["messages"].insert(1, odd)
         await post(address, "/v1/messages", body)
         told = await status(address)
     assert (told["failures"], [record["changed"] for record in told["records"]]) == (0, [True])

@@ -106,7 +106,7 @@ async def test_no_part_of_a_secret_leaves_by_any_way():
     dice, outside = random.Random(1), Outside()
     sizes = [dice.choice((500, 3_000, 9_000, 40_000, 120_000)) for _ in range(7)]
     given = {"memory_include": "auto", "memory_extract": True, "summarize_thinking": True}
-    async with outside.begun(redact=Taking(), **given) as context:
+    async with outside.begun(redact=(redact := Taking()), **given) as context:
         await context.memory.store(f"the key of the host is {KEY} as ever")
         await fill(context, log(dice, *sizes, *[3_000] * 3), every=1)
         await context.wait_idle()
@@ -114,6 +114,8 @@ async def test_no_part_of_a_secret_leaves_by_any_way():
         await context.wait_idle()
         await context.search("the build failed")
         await context.memory.retrieve(f"which host has {BEARER}?")
+    assert redact.threads
+    assert threading.get_ident() not in redact.threads
     assert {"segment", "rollup", "embedding"} <= set(outside.kinds)
     assert [text for text in outside.heard if MATERIAL.search(text)] == []
     assert sum(text.count("[block]") + text.count("[token]") for text in outside.heard) > 20
@@ -148,13 +150,6 @@ async def test_no_part_of_a_secret_is_learnt_or_leaves_with_what_was_learnt(by_m
     kept = [json.dumps([one.content, dict(one.metadata)]) for one in learnt]
     assert [text for text in (*kept, *outside.heard) if MATERIAL.search(text)] == []
     assert by_model or any("linter" in text for text in kept)
-
-
-async def test_redact_never_runs_on_the_event_loop():
-    async with Outside().begun(log(random.Random(1), *[4_000] * 8), redact=(redact := Taking())) as context:
-        await context.wait_idle()
-    assert redact.threads
-    assert threading.get_ident() not in redact.threads
 
 
 @pytest.mark.parametrize("failure", [ValueError(KEY), 5])

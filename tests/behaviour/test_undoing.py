@@ -12,7 +12,7 @@ import pytest
 from summarizing_context import Settings, SummarizingContext, UndoError, message_text_parts
 from summarizing_context.cli import main
 from summarizing_context.errors import ContextClosedError, StoreReadOnlyError
-from tests.behaviour.contexts import Clock, begun, fill, reason, small, tiny
+from tests.behaviour.contexts import Clock, begun, fill, reason, small
 from tests.laws.builders import assistant, count, result, session, user, words
 from tests.laws.checkers import goes_on, view_tokens
 from tests.laws.judge import SMALL
@@ -130,31 +130,18 @@ async def test_what_cannot_be_undone_is_told_and_nothing_changes(tmp_path: Path)
 # Why a view begins differently.
 
 
-async def test_high_water_is_reached_as_the_session_grows():
-    async with begun(session(31, 140), every=1, of=tiny, max_tokens=3_000, count_tokens=None, clock=Clock()) as context:
-        assert set(context.statistics().activations_by_reason) == {"high_water"}
-        await context.get_messages_for_request()
-        assert reason(context) is None
-
-
-def thinking(number: int) -> list[dict[str, Any]]:
-    """A turn with signed thinking and a call."""
-    signed = {"type": "thinking", "thinking": "hm " * 5, "signature": f"s{number}"}
-    called = {"type": "tool_use", "id": f"c{number}", "name": "read", "input": {"at": number}}
-    return [
-        user(f"{number}: " + "Tell me of pears. " * (number % 7 + 1)),
-        assistant([signed, called]),
-        result("anthropic", f"c{number}", "a pear " * 40),
-        assistant([signed, {"type": "text", "text": "A pear. " * 20}]),
-    ]
-
-
 async def test_asking_whether_to_compact_knows_every_reason_and_does_nothing():
-    clock, reasons = Clock(), set()
+    clock, reasons, log = Clock(), set(), list[dict[str, Any]]()
+    for number in range(25):  # turns with signed thinking and a call
+        signed = {"type": "thinking", "thinking": "hm " * 5, "signature": f"s{number}"}
+        called = {"type": "tool_use", "id": f"c{number}", "name": "read", "input": {"at": number}}
+        log += [user(f"{number}: " + "Tell me of pears. " * (number % 7 + 1)), assistant([signed, called])]
+        log += [result("anthropic", f"c{number}", "a pear " * 40)]
+        log += [assistant([signed, {"type": "text", "text": "A pear. " * 20}])]
     options = {"max_tokens": 3_000, "idle_after": 60.0, "memory_include": "auto", "token_counter": "estimate"}
     async with begun(of=Settings, clock=clock, count_tokens=None, **options) as context:
         await context.memory.store("The pear tree is old.")
-        for at, message in enumerate(message for number in range(25) for message in thinking(number)):
+        for at, message in enumerate(log):
             clock.time += 100.0 if at % 8 == 7 else 1.0
             await context.add_message(message)
             if at % 13 == 12:
