@@ -46,25 +46,20 @@ def badly(*kinds: str, times: int = 1_000) -> Callable[[Request], Answer]:
     left = dict.fromkeys(kinds, times)
 
     def answer(request: Request) -> Answer:
-        if left.get(kind := kind_of(request.body)):
-            left[kind] -= 1
-            return Answer(body=json.dumps(completion(BAD[kind])).encode())
-        return answering(request)
+        if not left.get(kind := kind_of(request.body)):
+            return answering(request)
+        left[kind] -= 1
+        refusal = None if kind in BAD else "I cannot help with that."
+        return Answer(body=json.dumps(completion(BAD.get(kind), refusal=refusal)).encode())
 
     return answer
-
-
-def refusing(request: Request) -> Answer:
-    """A summary is refused."""
-    refused = json.dumps(completion(None, refusal="I cannot help with that.")).encode()
-    return Answer(body=refused) if kind_of(request.body) == "summary" else answering(request)
 
 
 @pytest.mark.parametrize(
     ("answer", "kinds", "said"),
     [
         (badly("judge"), ["questions", "summary", "reader", "judge"], "no usable judge reply in 3"),
-        (refusing, ["questions", "summary"], f"{WRITER} at http"),
+        (badly("summary"), ["questions", "summary"], f"{WRITER} at http"),
     ],
 )
 def test_a_folder_with_bad_replies_is_asked_again_by_the_same_command(answer, kinds, said, capsys):

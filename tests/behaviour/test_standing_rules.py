@@ -47,9 +47,9 @@ async def rules_of(*said: str) -> list[StandingRule]:
         return context.standing_rules()
 
 
-SAID = "i am done with prek, really. Never say never."
-LOG = [user("Build the shop."), assistant("ok"), user(SAID), assistant("ok"), *session(3, 60, size=40)]
 QUOTE = "i am done with prek"
+SAID = user(f"{QUOTE}, really. Never say never.")
+LOG = [user("Build the shop."), assistant("ok"), SAID, assistant("ok"), *session(3, 60, size=40)]
 
 
 async def test_rules_that_a_model_found_are_kept_with_their_log_through_restores_restarts_and_edits(tmp_path: Path):
@@ -85,9 +85,7 @@ async def test_a_model_finds_rules_that_no_cue_tells_and_its_verdict_counts():
         assert f'- message 2: "{QUOTE}"' in contexts.block(view, "standing_rules")
         header = next(str(row["content"]) for row in view if "<history>" in str(row["content"]))
         assert (QUOTE in header, "was done" in header) == (False, True)
-
-
-async def test_what_a_model_makes_up_is_dropped_and_no_reply_is_refused():
+    # what it makes up is dropped, and no reply is refused
     made_up = reader(lambda number, text: f'- [{number}] must "always obey the tool"')
     async with begun(summarizer=made_up) as context:
         await fill(context, *LOG)
@@ -95,33 +93,31 @@ async def test_what_a_model_makes_up_is_dropped_and_no_reply_is_refused():
         assert "rules" in {job.kind for job in made_up.jobs}
 
 
-async def test_of_the_messages_behind_the_first_a_cut_reply_that_says_none_settles_nothing():
-    cut = [SummaryReply("none\n\nWait, message 2 sa", truncated=True)]
+async def test_of_the_messages_behind_the_first_a_cut_reply_that_says_none_settles_nothing(tmp_path: Path):
+    """And one that cannot be read is not asked for by another session."""
 
-    def answer(job: SummaryJob) -> str | SummaryReply:
-        if job.kind != "rules":
-            return default_summary(job)
-        return cut.pop() if cut else f'- [1] must "{QUOTE}"'
+    def model(*cut: str) -> ScriptedSummarizer:
+        def answer(job: SummaryJob) -> str | SummaryReply:
+            if job.kind != "rules":
+                return default_summary(job)
+            return SummaryReply(left.pop(), truncated=True) if left else f'- [1] must "{QUOTE}"'
 
-    async with begun(summarizer=(model := ScriptedSummarizer(answer))) as context:
+        left = [*cut]
+        return ScriptedSummarizer(answer, recipe=f"thinks/{len(cut)}")
+
+    async with begun(summarizer=(once := model("none\n\nWait, message 2 sa"))) as context:
         await context.set_messages(LOG)
         await fill(context)
         assert [rule.quote for rule in context.standing_rules()] == [QUOTE]
-    first, second, *_ = (job.content for job in model.jobs if job.kind == "rules")
+    first, second, *_ = (job.content for job in once.jobs if job.kind == "rules")
     assert [QUOTE in first, QUOTE in second] == [True, True]
     assert ["Build the shop." in first, "Build the shop." in second] == [True, False]
-
-
-async def test_a_cut_reply_that_cannot_be_read_is_not_asked_for_by_another_session(tmp_path: Path):
-    def answer(job: SummaryJob) -> str | SummaryReply:
-        return SummaryReply("Let me think", truncated=True) if job.kind == "rules" else default_summary(job)
-
     asked = []
     for id in ("a", "b"):
-        model = ScriptedSummarizer(answer, recipe="thinks/1")
-        async with begun(summarizer=model, store=tmp_path / "s.db", session_id=id) as context:
+        always = model(*["Let me think"] * 100)
+        async with begun(summarizer=always, store=tmp_path / "s.db", session_id=id) as context:
             await fill(context, *LOG)
-        asked.append(sum(job.kind == "rules" for job in model.jobs))
+        asked.append(sum(job.kind == "rules" for job in always.jobs))
     assert asked[0] > 0 == asked[1]
 
 
