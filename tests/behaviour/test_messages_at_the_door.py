@@ -9,7 +9,7 @@ import pytest
 from summarizing_context import Settings
 from summarizing_context.errors import MessageError
 from summarizing_context.testing import ScriptedSummarizer
-from tests.behaviour.contexts import begun, fill, tiny
+from tests.behaviour.contexts import begun, fill, tiny, views
 from tests.laws.builders import assistant, call, result, system, user
 
 LONE = "\ud83d"
@@ -103,12 +103,10 @@ async def test_flags_are_heard_at_the_top_and_in_the_metadata_and_no_call_is_eph
             await fill(context, [{**message, **flag} for message in (CALL, result("openai", "c1", "ok"))])
             await context.restore(await context.checkpoint())
             assert [row["role"] for row in await context.get_messages()] == ["assistant", "tool"]
-
-
-async def test_the_newest_of_very_many_ephemeral_messages_is_shown_where_nothing_else_is():
+    reminders = (
+        user(f"reminder {number}: keep to the plan that we made") | {"ephemeral": True} for number in range(40)
+    )
     async with begun(of=Settings, max_tokens=80) as context:
-        for number in range(40):
-            reminder = user(f"reminder {number}: keep to the plan that we made") | {"ephemeral": True}
-            await context.add_message(reminder)
-            assert (await context.get_messages_for_request())[-1]["content"].startswith("remi")
+        async for view in views(context, reminders):  # the newest of very many is shown where nothing else is
+            assert view[-1]["content"].startswith("remi")
         assert context.last_view.tokens <= 80

@@ -146,8 +146,6 @@ def test_a_summarizer_that_answers_passes_with_one_call(check):
         (None, "(OPENAI|ANTHROPIC)_API_KEY"),  # which is missing
         (Answer(401), "refuses the key"),
         (Answer(404), "does not know the model, or the address is wrong"),
-        (Answer(429), "asks for fewer calls"),
-        (Answer(500), "the provider failed"),
         (Answer(headers=(("content-type", "text/html"),), body=b"<html>Sign in</html>"), "not a JSON object"),
         (Answer(model=lambda _: ""), "empty"),
         (Answer(ending="stall"), "time|0.3 seconds"),

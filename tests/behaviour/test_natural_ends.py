@@ -109,11 +109,8 @@ async def test_in_the_middle_of_work_and_where_an_activation_would_cost_more_a_v
         for share, told in ((0.6, None), (0.8, "task_end")):  # at first much would be sent anew, little freed
             await work.go_on(share, lines=10)
             assert await work.use(*COMMIT, f"[main 1a2b3c{share * 10:.0f}] Import rows") == told
-
-
-async def test_an_end_is_passed_by_where_ends_come_so_often_that_a_later_one_will_do():
     async with at_work() as work:
-        for number in range(60):
+        for number in range(60):  # where ends come so often that a later one will do, one is passed by
             await work.go_on(0.0)
             found = await work.say(user(f"Request {number}: " + "say more of this, please. " * 10))
             await work.context.add_message(assistant("More of this. " * 10))

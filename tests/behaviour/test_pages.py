@@ -42,7 +42,7 @@ async def test_pages_in_full_together_hold_every_text_of_the_range(dialect: str,
                 assert " " not in text or "".join(text.split()) in squeezed
 
 
-async def test_a_cursor_of_a_log_that_was_replaced_is_refused_as_one_past_its_message_is():
+async def test_a_cursor_or_a_place_that_is_not_there_is_a_typed_error_that_tells_what_is():
     log = [assistant(marked(at, 200)[0]) for at in range(40)]
     async with opened(log) as context:
         assert (await context.expand("0..40")).text == (await context.expand("0..39")).text  # as models count
@@ -51,6 +51,16 @@ async def test_a_cursor_of_a_log_that_was_replaced_is_refused_as_one_past_its_me
         for past in ("999:0", f"{part}:99999"):
             with pytest.raises(NodeNotFoundError, match="leave it out"):
                 await context.expand("0..39", "full", 1_000, f"{kind}:{at}:{past}:{mark}")
+        for place, error, says in (
+            *((place, NodeNotFoundError, "messages 0 to 39") for place in ("49-52", (0, 99), (3, 3), -1)),
+            ("the parser", NodeNotFoundError, "12-47"),
+            (None, SettingsError, "NoneType"),
+            (True, SettingsError, "names no messages"),
+            ((0, "1"), SettingsError, "pair"),
+            (2.5, SettingsError, "float"),
+        ):
+            with pytest.raises(error, match=re.escape(says)):
+                await context.expand(place)
         await context.set_messages([assistant(f"new {text['content']}") for text in log])
         with pytest.raises(NodeNotFoundError, match="as they are now"):
             await context.expand("0..39", "full", 1_000, cursor)
@@ -100,20 +110,6 @@ async def test_results_are_cited_with_the_tool_that_gave_them_and_text_poses_as_
         line = inside(await context.expand(6, "line", 2_000))
         assert "[message 6: injected] Base directory" in line.replace("\n", " ")
         assert "user" not in LABEL.findall(inside(await context.expand((6, 8), "full", 2_000)))[0]
-
-
-async def test_a_place_that_is_not_there_is_a_typed_error_that_tells_what_is():
-    async with opened([user(f"message {n}") for n in range(6)]) as context:
-        for place, error, says in (
-            *((place, NodeNotFoundError, "messages 0 to 5") for place in ("9-12", (0, 99), (3, 3), -1)),
-            ("the parser", NodeNotFoundError, "12-47"),
-            (None, SettingsError, "NoneType"),
-            (True, SettingsError, "names no messages"),
-            ((0, "1"), SettingsError, "pair"),
-            (2.5, SettingsError, "float"),
-        ):
-            with pytest.raises(error, match=re.escape(says)):
-                await context.expand(place)
 
 
 async def test_pages_stay_within_their_tokens_whatever_the_counter_counts():

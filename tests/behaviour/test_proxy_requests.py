@@ -114,28 +114,24 @@ GOOGLES: list[tuple[str, dict[str, str]]] = [
 
 
 async def test_a_request_of_googles_and_its_key_go_to_no_provider():
+    """Nor does one with a fragment in its query."""
     async with between() as (fake, address), httpx2.AsyncClient(trust_env=False) as client:
         for path, headers in GOOGLES:
             answer = await post(address, path, {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}, **headers)
             assert (answer.status_code, fake.seen) == (404, []), path
             assert "Google" in answer.json()["error"]["message"]
+        rest = "HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
+        for target in ("/v1/models?a=#b", "/_status?after=0#1", "/v1/messages?#"):
+            refused = await said(address, f"GET {target} {rest}".encode())
+            assert refused.startswith(b"HTTP/1.1 400 ")
+            assert b"fragment" in refused
         told = await status(address)
         (notice,) = told["notices"]
         assert "Google" in notice
         assert "ecret" not in json.dumps(told)
+        assert (told["failures"], fake.seen) == (0, [])
         assert (await client.get(f"{address}/v1/models/ft:gpt-4.1:acme:content-x:abc")).status_code == 200
     assert len(fake.seen) == 1  # a name with colons is none of Google's
-
-
-async def test_a_fragment_in_a_query_is_refused_by_its_name():
-    rest = "HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
-    async with between() as (fake, address):
-        for target in ("/v1/models?a=#b", "/_status?after=0#1", "/v1/messages?#"):
-            answer = await said(address, f"GET {target} {rest}".encode())
-            assert answer.startswith(b"HTTP/1.1 400 ")
-            assert b"fragment" in answer
-        assert (await status(address))["failures"] == 0
-    assert fake.seen == []
 
 
 ODD: dict[str, tuple[dict[str, Any], str]] = {

@@ -50,14 +50,6 @@ async def test_of_a_long_result_only_the_lines_around_the_words_are_shown_and_an
             assert asked in page.text.partition(f"[message {at}: ")[2].partition("\n[message")[0]
 
 
-async def test_a_search_that_cannot_be_is_refused():
-    limits = ({"limit": bad} for bad in (0, True, "ten", 10**5_000))
-    async with begun(of=Settings) as context:
-        for wrong in ({"query": 5}, {"query": None}, {"scope": "world"}, {"scope": "project"}, *limits):
-            with pytest.raises(SettingsError, match=next(iter(wrong))):
-                await context.search(**{"query": "tulip", **wrong})
-
-
 # Shown unasked, behind what a person asks.
 
 QUESTION = user("Who owns the staging database, and on which port does it listen?")
@@ -193,6 +185,10 @@ async def test_a_query_or_a_node_is_answered_and_bounded_and_its_cursor_reads_on
             answer = await ask(mistake)
             assert answer.startswith("context_recall needs other arguments: "), str(mistake)[:80]
             assert "Ursula" not in answer
+        limits = ({"limit": bad} for bad in (0, True, "ten", 10**5_000))
+        for wrong in ({"query": 5}, {"query": None}, {"scope": "world"}, {"scope": "project"}, *limits):
+            with pytest.raises(SettingsError, match=next(iter(wrong))):
+                await context.search(**{"query": "tulip", **wrong})
 
 
 WRONG_NOTES: list[tuple[str, Any, str]] = [

@@ -33,22 +33,16 @@ async def test_thinking_of_the_open_turn_is_whole_while_there_is_room_and_its_fi
         ]
     assert large == [row["reasoning_content"]]
     assert all(little)
-
-
-async def test_thinking_of_an_open_turn_is_cut_only_where_the_caller_says_that_it_is_free():
+    # signed, it is cut only where the caller says that it is free
     thinking = {"type": "thinking", "thinking": "so it goes " * 1_500, "signature": "c2lnbmVk" * 20}
     use = {"type": "tool_use", "id": "c1", "name": "read", "input": {"path": "a.py"}}
     asked_for = user("Read a.py. " + "boats carry bread " * 1_200)  # there is no room for all of it
-    rows = [asked_for, assistant([thinking, use]), result("anthropic", "c1", "done")]
-
-    async def shown(**asked: Any) -> list[Any]:
-        async with begun(rows, of=Settings, max_tokens=8_000, count_tokens=None) as context:
-            view = (await context.next_view(**asked)).messages
-            return [block for row in view if isinstance(row["content"], list) for block in row["content"]]
-
-    assert thinking in await shown()
-    assert thinking not in await shown(bound_thinking="free")
-    assert use in await shown(bound_thinking="free")
+    log = [asked_for, assistant([thinking, use]), result("anthropic", "c1", "done")]
+    for bound, kept in ((None, True), ("free", False)):
+        async with begun(log, of=Settings, max_tokens=8_000, count_tokens=None) as context:
+            view = (await context.next_view(**({"bound_thinking": bound} if bound else {}))).messages
+            shown = [block for row in view if isinstance(row["content"], list) for block in row["content"]]
+        assert (thinking in shown, use in shown) == (kept, True)
 
 
 # What a row has set or loaded holds in every later view, also where there is no room for what was said beside it.

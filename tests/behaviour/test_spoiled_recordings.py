@@ -78,22 +78,17 @@ def test_a_folder_with_bad_replies_is_asked_again_by_the_same_command(answer, ki
         assert asked(server) == first, "what could be used is not asked again"
 
 
-def test_one_bad_reply_of_each_kind_is_told_and_asked_again_in_the_same_run(tmp_path, caplog):
-    with serving_apart(badly(*BAD, times=1)) as server:
-        assert ask(server) == 0
-    assert caplog.text.count("cannot be used") == len(BAD)
-    assert open_to_others(tmp_path / "eval-ask") == []
-
-
 def damaged(path: Path) -> list[bytes]:
     """What a process that was killed while it wrote the file could have left."""
     whole = path.read_bytes()
     return [b"", whole[: len(whole) // 2], gzip.compress(b'{"a": 1}\n')]
 
 
-def test_a_damaged_file_of_the_folder_is_redone_or_named_with_its_line_and_the_way_out(capsys):
-    with serving_apart(answering) as server:
+def test_a_damaged_file_of_the_folder_is_redone_or_named_with_its_line_and_the_way_out(capsys, caplog):
+    with serving_apart(badly(*BAD, times=1)) as server:
         assert ask(server) == 0
+        assert caplog.text.count("cannot be used") == len(BAD), "each is asked again in the same run"
+        assert open_to_others(Path("eval-ask")) == []
         folder, first = Path("eval-ask"), len(server.requests)
         files = [path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("report")]
         (questions,) = (folder / "questions").glob("run-*.json")

@@ -165,11 +165,8 @@ async def test_of_rules_that_conflict_all_surfaces_say_the_same(language: str, b
         assert learnt & {first.rstrip("."), second.rstrip(".")} == held
 
 
-# Without a model.
-
 CUES: dict[str, Any] = tomllib.loads((files("summarizing_context") / "extraction/rule_cues.toml").read_text("utf-8"))
 LANGUAGES = {name: section["examples"] for name, section in CUES.items() if name != "same_signs"}
-WISHES = ["I prefer short names.", "Ideally, always squash before merging.", "We prefer tabs over spaces"]
 NONE = [
     *("no", "always", "```\nAlways push.\n```", "~~~ text\nAlways push.\n~~~", "```\nAlways push."),
     *("> Always push.", "| Always push. | yes |", "# Always push", "    Always push.", "┃  Always push."),
@@ -177,12 +174,6 @@ NONE = [
     "\n".join(f"- always do {at}" for at in range(12)),
     "Read this guide.\n\n" + "The tests live here. Always run them. " * 20 + "\n\nNever push to main.",
 ]
-
-
-async def test_a_wish_that_lasts_is_a_rule_of_less_weight_and_code_quotes_lists_and_documents_give_none():
-    found = [(rule.quote, rule.strength) for said in (*WISHES, "Never push to main.") for rule in await rules_of(said)]
-    assert found == [*((wish, "prefer") for wish in WISHES), ("Never push to main.", "must")]
-    assert [said for said in NONE if await rules_of(said)] == []
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -212,55 +203,46 @@ FOUND = {  # what is said, and the rules in it
 
 
 async def test_rules_are_whole_sentences_each_once_among_others():
+    """Code, quotes, lists and documents give none; a wish that lasts is one of less weight."""
     rules = [rule.quote for rule in await rules_of(*FOUND) if rule.ended_by is None]
     assert rules == [rule for found in FOUND.values() for rule in found]
+    assert [said for said in NONE if await rules_of(said)] == []
+    wishes = ["I prefer short names.", "Ideally, always squash before merging.", "We prefer tabs over spaces"]
+    for said, strength in (*((wish, "prefer") for wish in wishes), ("Never push to main.", "must")):
+        assert [(rule.quote, rule.strength) for rule in await rules_of(said)] == [(said, strength)]
 
 
 CONTRADICTED = [
-    ("Always push to main.", "Never push to main!"),
-    ("Never use tabs.", "Always use tabs"),
-    ("Always use npm.", "Never use npm any more."),
-    ("You must always sign commits.", "You must never sign commits."),
-    ("Prefer single quotes.", "Prefer double quotes."),
-    ("Never deploy if the tests pass.", "Always deploy if the tests pass."),
-    ("Please always answer in French.", "From now on answer in German."),
+    ("Always push to main.", "Never push to main!"), ("You must always sign commits.", "You must never sign commits."),
+    ("Never use tabs.", "Always use tabs"), ("Never deploy if the tests pass.", "Always deploy if the tests pass."),
+    ("Always use npm.", "Never use npm any more."), ("Always install with npm.", "always install with pnpm instead"),
+    ("Prefer single quotes.", "Prefer double quotes."), ("Always use port 8080.", "From now on always use port 9090."),
+    ("Please always answer in French.", "From now on answer in German."), ("Always use tabs.", "Always use spaces."),
     ("Always write commit messages in English.", "going forward, write commit messages in Dutch"),
-    ("Always use tabs.", "Always use spaces."),
-    ("Always install with npm.", "always install with pnpm instead"),
-    ("Always use port 8080.", "From now on always use port 9090."),
     ("Always use Python 3.11.", "From now on use Python 3.12"),
-]
+]  # fmt: skip
 BESIDE = [
-    ("Never edit a.py.", "Never edit b.py."),
-    ("Always run the tests.", "Always run the linter."),
-    ("Never answer in French.", "Never answer in German."),
-    ("Always answer in French.", "Always write commit messages in German."),
-    ("Always wait 5 seconds.", "Always wait 10 seconds."),
-    ("Always use port 8080 for web.", "Always use port 9090 for the database."),
-    ("Never use port 8080.", "Never use port 9090."),
-    ("Never push to main.", "Never push to main-old."),
-    ("Never delete src/tabs.", "Never delete src/spaces."),
-    ("Never commit.", "Always test."),
+    ("Never edit a.py.", "Never edit b.py."), ("Always answer in French.", "Always write commit messages in German."),
+    ("Always run the tests.", "Always run the linter."), ("Always test in light mode.", "Always test in dark mode."),
+    ("Never answer in French.", "Never answer in German."), ("Never delete src/tabs.", "Never delete src/spaces."),
+    ("Always wait 5 seconds.", "Always wait 10 seconds."), ("Never skip the npm audit.", "Never skip the yarn audit."),
+    ("Always use port 8080 for web.", "Always use port 9090 for the database."), ("Never commit.", "Always test."),
+    ("Never use port 8080.", "Never use port 9090."), ("Always answer Ana in French.", "Always answer Bob in German."),
+    ("Never push to main.", "Never push to main-old."), ("Never stop the server.", "Never start the server."),
     ("Never deploy if the tests don't pass.", "Always deploy if the tests pass."),
     ("Always merge when the checks pass.", "Never merge when the checks do not pass."),
     ("Always keep the French translation in sync.", "Always keep the German translation in sync."),
     ("Always translate German tickets into English.", "Always translate French tickets into English."),
     ("Always translate from English to French.", "Always translate from French to English."),
-    ("Always test in light mode.", "Always test in dark mode."),
-    ("Always test in German.", "Always test in French."),
-    ("Always update the npm lockfile.", "Always update the yarn lockfile."),
+    ("Always test in German.", "Always test in French."), ("Always use npm in web.", "Always use yarn in api."),
+    ("Always update the npm lockfile.", "Always update the yarn lockfile."), ("Always use just.", "Always use ok."),
     ("Always remove trailing spaces.", "Always remove trailing tabs."),
     ("Always write to the English channel.", "Always write to the German channel."),
-    ("Never skip the npm audit.", "Never skip the yarn audit."),
     ("Always run npm ci in web/ and yarn in api/.", "Always run yarn in web/ and npm ci in api/."),
     ("Never commit if CI is down and don't push.", "Always commit if CI is down and push."),
     ("Always warn me when you don't know.", "Never warn me when you know."),
     ("Always lint before commit, never after.", "Always lint before commit, after."),
-    ("Never stop the server.", "Never start the server."),
-    ("Always answer Ana in French.", "Always answer Bob in German."),
-    ("Always use just.", "Always use ok."),
-    ("Always use npm in web.", "Always use yarn in api."),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -166,11 +166,17 @@ def test_what_is_no_transcript_is_refused_with_its_line(tmp_path, name, data, pr
 
 
 @pytest.mark.parametrize("packed", [bytes, gzip.compress])
-def test_the_standard_input_is_a_transcript_too(monkeypatch, packed):
+def test_the_standard_input_is_a_transcript_and_a_named_pipe_is_refused_before_it_is_opened(
+    monkeypatch, tmp_path, packed
+):
     data = "".join(json.dumps(message) + "\n" for message in CHAT).encode()
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(packed(data))))
     (path,) = find_transcripts([Path("-")])
     assert read_session(path).messages == tuple(CHAT)
+    os.mkfifo(tmp_path / "a.jsonl")
+    code = f"from summarizing_context.transcripts import read; list(read({str(tmp_path / 'a.jsonl')!r}))"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=False)
+    assert "a.jsonl:1: is a pipe or a device" in ran.stderr
 
 
 def test_a_folder_names_what_looks_like_a_transcript_and_cannot_be_read(tmp_path):
@@ -229,13 +235,6 @@ def test_one_wrong_part_of_a_list_is_skipped_and_told(tmp_path, name, value):
         list(read(written(path, [*value, *[None] * 9]), format=name))
     if name == "openai-chat":
         assert read_session(written(path, [USER, None])).messages == (USER,)
-
-
-def test_a_named_pipe_is_refused_before_it_is_opened(tmp_path):
-    os.mkfifo(tmp_path / "a.jsonl")
-    code = f"from summarizing_context.transcripts import read; list(read({str(tmp_path / 'a.jsonl')!r}))"
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=False)
-    assert "a.jsonl:1: is a pipe or a device" in ran.stderr
 
 
 # One message a line.
