@@ -326,10 +326,8 @@ async def test_a_model_that_fails_or_never_answers_costs_no_view_and_no_end(tmp_
         await context.checkpoint()
         await context.wait_idle()
         assert await contents(tmp_path) == ["The gate is at gate.example.org:4."], "it reads it, and adds nothing"
-
-
-async def test_calls_for_memories_are_counted_and_capped_with_those_for_summaries(tmp_path: Path):
-    async with learning(tmp_path, "a", model := Model(facts), max_calls_per_session=2) as context:
+    # calls for memories are counted and capped with those for summaries
+    async with learning(tmp_path, "c", model := Model(facts), max_calls_per_session=2) as context:
         for number in range(5):
             await context.add_message(user(f"FACT Gate{number} is 1{number}."))
             await context.checkpoint()

@@ -138,19 +138,14 @@ async def test_a_task_that_the_agent_calls_done_is_covered_at_once_and_its_note_
         assert all(part in notes for part in ("port 6543", "not the user's words"))
         assert notes.count("</agent_notes>") == 1
         assert not context.standing_rules()
-
-
-@pytest.mark.parametrize("arguments", [{"keep": "x" * 2_001}, {"keep": 7}, {"note": "x"}, "{", ["x"]])
-async def test_wrong_arguments_are_told_to_the_model_and_cover_nothing(arguments: Any):
-    async with at_work() as work:
-        await work.go_on(0.3)
-        answer = await work.context.call_compact_tool(arguments)
-        assert answer.startswith("context_compact needs other arguments: ")
-        assert "Nothing was done" in answer
-        written = arguments if isinstance(arguments, str) else json.dumps(arguments)
-        message = call("openai", ("e1", "context_compact", {}))
-        message["tool_calls"][0]["function"]["arguments"] = written
-        assert await work.say(message, result("openai", "e1", answer)) is None
+        # wrong arguments are told to the model, and cover nothing
+        for at, wrong in enumerate([{"keep": "x" * 2_001}, {"keep": 7}, {"note": "x"}, "{", ["x"]]):
+            answer = await context.call_compact_tool(wrong)
+            assert answer.startswith("context_compact needs other arguments: ")
+            assert "Nothing was done" in answer
+            message = call("openai", (f"e{at}", tool, {}))
+            message["tool_calls"][0]["function"]["arguments"] = wrong if wrong == "{" else json.dumps(wrong)
+            assert await work.say(message, result("openai", f"e{at}", answer)) is None
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,6 @@ from tests.behaviour import contexts
 from tests.laws.builders import Message, assistant, call, result, session, user, words
 
 LOG = session(7, 200, size=30)
-
-
 begun = partial(contexts.begun, of=partial(contexts.small, max_tokens=1_000), every=1)
 fill = partial(contexts.fill, every=1)
 

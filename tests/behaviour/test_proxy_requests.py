@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -196,12 +197,6 @@ def markable(body: dict[str, Any]) -> Iterator[dict[str, Any]]:
             yield block
 
 
-def marks_of(body: dict[str, Any]) -> list[str]:
-    """How long each mark lasts, in the order of the request."""
-    found = [place["cache_control"].get("ttl", "5m") for place in markable(body) if "cache_control" in place]
-    return found + ([body["cache_control"].get("ttl", "5m")] if "cache_control" in body else [])
-
-
 async def test_no_request_goes_out_with_more_marks_or_in_another_order_than_the_provider_takes():
     async with between(budget=4_000) as (fake, address):
         for seed in range(22):
@@ -214,13 +209,12 @@ async def test_no_request_goes_out_with_more_marks_or_in_another_order_than_the_
                 body["cache_control"] = {"type": "ephemeral", **chance.choice([{}, {"ttl": "1h"}])}
             answer = await post(address, "/v1/messages", body, **{"session-id": f"s-{seed}"})
             sent = fake.seen[-1]["body"]
-            marks = marks_of(sent)
-            assert answer.status_code == 200, (seed, answer.text)
-            assert json.dumps(sent).count('"cache_control"') == len(marks) <= 4, seed
-            assert marks == sorted(marks), (seed, marks)  # "1h" stands before "5m"
+            assert answer.status_code == 200, (seed, answer.text)  # else there are too many, or in another order
+            marked = [place for place in (*markable(sent), sent) if "cache_control" in place]
+            assert json.dumps(sent).count('"cache_control"') == len(marked), seed
             assert all(unmarked(sent[part]) == unmarked(body[part]) for part in ("tools", "system"))
         told = await status(address)
-    assert told["failures"] == 0
+    assert (told["failures"], fake.problems) == (0, [])
     assert sum(record["changed"] for record in told["records"]) > 10
 
 
@@ -234,4 +228,5 @@ async def test_a_view_is_marked_at_its_header_and_its_end_beside_the_marks_of_th
     sent = fake.seen[0]["body"]
     assert sent["system"] == body["system"]
     assert sent["messages"][-1]["content"][-1]["cache_control"] == {"type": "ephemeral"}
-    assert marks_of(sent) == ["1h", "5m", "5m"]
+    marks = re.findall(r'"cache_control": \{"type": "ephemeral"(?:, "ttl": "(\w+)")?\}', json.dumps(sent))
+    assert marks == ["1h", "", ""]

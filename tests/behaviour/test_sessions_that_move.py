@@ -67,7 +67,7 @@ def test_an_imported_session_is_shown_as_it_was_and_no_summary_is_paid_for_again
     assert anyio.run(view, target) == (before, 0)
 
     async def look() -> None:  # what goes along: checkpoints, pins, memories, words to search
-        async with opened(target, ScriptedSummarizer(recipe="scripted")) as context:
+        async with opened(target) as context:
             assert [(one.name, one.seq) for one in await context.list_checkpoints()] == [("half", 16)]
             assert "The gate is green." in str(await context.get_messages_for_request())
             assert [one.content for one in await context.memory.retrieve("who owns it")] == ["Ana owns the garden."]

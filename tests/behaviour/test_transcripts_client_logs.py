@@ -68,31 +68,28 @@ def test_a_claude_code_session_is_read_as_it_was_spoken():
     assert result["uuid"] not in on_the_chain  # the result of one of the calls has no row after it
 
 
-def test_child_agents_of_claude_code_are_sessions_in_which_no_human_speaks_also_in_the_file_of_another(tmp_path):
-    log = read_session(AGENT)
+def test_child_agents_of_claude_code_and_conversations_that_were_cleared_are_sessions_of_their_own(tmp_path):
+    log, main, rows = read_session(AGENT), read_session(CLAUDE_CODE), lines_of(CLAUDE_CODE)
     assert log.session_id == f"{CLAUDE_CODE.stem}:{AGENT.stem.removeprefix('agent-')}"
     assert (len(log.messages), human(log)) == (4, [])
-    both = written(tmp_path / "both.jsonl", [*lines_of(AGENT), *lines_of(CLAUDE_CODE)])
-    for found, alone in zip(read(both), (read_session(CLAUDE_CODE), log), strict=True):
+    both = written(tmp_path / "both.jsonl", [*lines_of(AGENT), *rows])
+    for found, alone in zip(read(both), (main, log), strict=True):
         assert (found.session_id, found.messages) == (alone.session_id, alone.messages)
     # sidechains that an early version did not name
-    rows = [{name: value for name, value in row.items() if name != "agentId"} for row in lines_of(AGENT)]
-    again = json.loads(json.dumps(rows).replace('uuid": "', 'uuid": "again-').replace('Uuid": "', 'Uuid": "again-'))
-    logs = list(read(written(tmp_path / "both.jsonl", [*rows, *again])))
+    old = [{name: value for name, value in row.items() if name != "agentId"} for row in lines_of(AGENT)]
+    again = json.loads(json.dumps(old).replace('uuid": "', 'uuid": "again-').replace('Uuid": "', 'Uuid": "again-'))
+    logs = list(read(written(tmp_path / "both.jsonl", [*old, *again])))
     assert [each.messages for each in logs] == [log.messages] * 2
-    assert [each.session_id.rpartition(":")[2] for each in logs] == ["sidechain-1", f"sidechain-{len(rows) + 1}"]
-
-
-def test_a_conversation_that_was_cleared_is_a_session_of_its_own_and_a_lost_row_cuts_nothing_off(tmp_path):
-    rows, whole = lines_of(CLAUDE_CODE), read_session(CLAUDE_CODE).messages
+    assert [each.session_id.rpartition(":")[2] for each in logs] == ["sidechain-1", f"sidechain-{len(old) + 1}"]
+    # a lost row cuts nothing off
     rest = [row for row in rows if row.get("message", {}).get("content") != LATER[0]]
     log = read_session(written(tmp_path / "a.jsonl", rest))
-    assert (len(log.messages), log.skipped["missing parent"]) == (len(whole) - 1, 1)
+    assert (len(log.messages), log.skipped["missing parent"]) == (len(main.messages) - 1, 1)
     later = next(row for row in rows if row.get("message", {}).get("content") == LATER[-1])
     later["parentUuid"] = None
     first, second = read(written(tmp_path / "a.jsonl", rows))
     assert (first.session_id, second.session_id) == (CLAUDE_CODE.stem, f"{CLAUDE_CODE.stem}:2")
-    assert (*first.messages, *second.messages) == whole
+    assert (*first.messages, *second.messages) == main.messages
     assert human(second) == LATER[-1:]
 
 
@@ -260,31 +257,23 @@ def said(log: Transcript) -> str:
     return " ".join(str(message["content"]) for message in log.messages)
 
 
-def item(role: str, text: str) -> dict[str, Any]:
-    content = [{"type": "input_text", "text": text}]
-    return {"type": "response_item", "payload": {"type": "message", "role": role, "content": content}}
+def test_what_a_user_took_back_by_the_clients_own_rewind_is_no_message(tmp_path):
+    def item(role: str, text: str) -> dict[str, Any]:
+        content = [{"type": "input_text", "text": text}]
+        return {"type": "response_item", "payload": {"type": "message", "role": role, "content": content}}
 
+    def back(count: int) -> dict[str, Any]:
+        return {"type": "event_msg", "payload": {"type": "thread_rolled_back", "num_turns": count}}
 
-def back(count: int) -> dict[str, Any]:
-    return {"type": "event_msg", "payload": {"type": "thread_rolled_back", "num_turns": count}}
-
-
-TURNS = [turn for name in "123" for turn in (item("user", f"q{name}"), item("assistant", f"r{name}"))]
-CONTEXT = item("user", "<environment_context>x</environment_context>")
-
-
-@pytest.mark.parametrize(
-    ("rows", "left", "count"),
-    [
-        ([*TURNS, back(1)], "q1 r1 q2 r2", {"rewound": 2}),
-        ([CONTEXT, *TURNS, back(9)], "<environment_context>x</environment_context>", {"rewound": 6}),
-        ([*TURNS[:2], CONTEXT, *TURNS[2:4], back(1), TURNS[4]], "q1 r1 q3", {"rewound": 3}),
-    ],
-)
-def test_what_a_user_took_back_by_the_clients_own_rewind_is_no_message(rows, left, count, tmp_path):
-    log = read_session(written(tmp_path / "a.jsonl", rows))
-    assert said(log) == left
-    assert {kind: log.skipped[kind] for kind in count} == count
+    turns = [turn for name in "123" for turn in (item("user", f"q{name}"), item("assistant", f"r{name}"))]
+    context = item("user", "<environment_context>x</environment_context>")
+    for rows, left, rewound in (
+        ([*turns, back(1)], "q1 r1 q2 r2", 2),
+        ([context, *turns, back(9)], "<environment_context>x</environment_context>", 6),
+        ([*turns[:2], context, *turns[2:4], back(1), turns[4]], "q1 r1 q3", 3),
+    ):
+        log = read_session(written(tmp_path / "a.jsonl", rows))
+        assert (said(log), log.skipped["rewound"]) == (left, rewound)
 
 
 @pytest.mark.parametrize(

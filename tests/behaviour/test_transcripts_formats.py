@@ -122,9 +122,7 @@ def test_text_and_calls_of_one_response_are_one_message_and_free_text_of_a_tool_
     assert arguments == [{"input": "*** Begin"}, {"input": {"command": ["ls"]}}]
     assert (patched["content"], listed["content"]) == ("done", "a.py")
     assert log.skipped == {"web_search_call": 1}
-
-
-def test_calls_of_gemini_without_ids_are_answered_by_name_in_their_order(tmp_path):
+    # calls of Gemini have no ids: they are answered by name, in their order
     calls = [{"functionCall": {"name": "run", "args": {"path": path}}} for path in "ab"]
     said = [{"result": text, "code": 0} for text in ("first", "second")]
     answers = [{"functionResponse": {"name": "run", "response": each}} for each in said]

@@ -74,8 +74,11 @@ async def test_each_activation_is_remembered_with_its_figures(tmp_path: Path):
         assert context.activations() == records
 
 
-async def test_an_undo_brings_back_the_view_of_before():
-    async with opened() as context:
+async def test_an_undo_brings_back_the_view_of_before(tmp_path: Path):
+    """What cannot be undone is told, and nothing changes."""
+    async with opened(store=tmp_path / "a.db") as context:
+        with pytest.raises(UndoError, match="no activation to undo"):
+            await context.undo_activation()
         before, after, message = await until_activated(context, 7, times=3)
         assert after[: len(before)] != before
         report = await context.undo_activation()
@@ -86,6 +89,23 @@ async def test_an_undo_brings_back_the_view_of_before():
         assert [one.is_undone for one in records] == [False, False, True, False]
         assert (records[-1].undoes, records[-1].covered_to) == (3, records[2].covered_from)
         assert context.statistics().activations_by_reason == {"high_water": 3, "restored": 1}
+        await fill(context, (user(words(random.Random(number), 12) * 9) for number in range(12)))
+        await context.get_messages_for_request()
+        made = len([one for one in context.activations() if one.can_undo])
+        assert made
+        with pytest.raises(UndoError, match="does not fit"):  # noqa: PT012
+            for _ in range(made):
+                await context.undo_activation()
+        await context.set_messages([*session(7, 20), user("another log")])
+        await context.get_messages_for_request()
+        with pytest.raises(UndoError, match="replaced"):
+            await context.undo_activation()
+    async with begun(**SIZES, store=tmp_path / "a.db", read_only=True) as context:
+        assert context.activations()
+        with pytest.raises(StoreReadOnlyError):
+            await context.undo_activation()
+    with pytest.raises(ContextClosedError):
+        context.activations()
 
 
 async def test_a_session_that_nobody_has_open_is_undone_by_the_command(tmp_path, capsys):
@@ -101,30 +121,6 @@ async def test_a_session_that_nobody_has_open_is_undone_by_the_command(tmp_path,
     async with opened(store=path) as context:
         assert goes_on(await context.get_messages_for_request(), [*before, message])
         assert context.activations()[-1].undoes == 2
-
-
-async def test_what_cannot_be_undone_is_told_and_nothing_changes(tmp_path: Path):
-    async with opened(store=tmp_path / "a.db") as context:
-        with pytest.raises(UndoError, match="no activation to undo"):
-            await context.undo_activation()
-        await until_activated(context, 11)
-        await fill(context, (user(words(random.Random(number), 12) * 9) for number in range(12)))
-        await context.get_messages_for_request()
-        made = len([one for one in context.activations() if one.can_undo])
-        assert made
-        with pytest.raises(UndoError, match="does not fit"):  # noqa: PT012
-            for _ in range(made):
-                await context.undo_activation()
-        await context.set_messages([*session(11, 20), user("another log")])
-        await context.get_messages_for_request()
-        with pytest.raises(UndoError, match="replaced"):
-            await context.undo_activation()
-    async with begun(**SIZES, store=tmp_path / "a.db", read_only=True) as context:
-        assert context.activations()
-        with pytest.raises(StoreReadOnlyError):
-            await context.undo_activation()
-    with pytest.raises(ContextClosedError):
-        context.activations()
 
 
 # Why a view begins differently.
