@@ -4,7 +4,6 @@ import json
 import re
 import socket
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +13,12 @@ import pytest
 from summarizing_context import Settings, open_context
 from summarizing_context.cli import main
 from summarizing_context.evaluation.demo import demo_session
-from summarizing_context.summarizers.prompts import latest, write_prompt
 from tests.behaviour.contexts import fill
 from tests.cli.commands import write_transcript
 from tests.providers.asking import JUDGE, WRITER, answering
 from tests.providers.serve import serving_apart
 from tests.providers.server import Answer, ProviderServer, Request
+from tests.providers.test_ask_command import prompt_of_ones_own
 
 
 @pytest.fixture
@@ -60,9 +59,7 @@ def asked(server: ProviderServer) -> set[str]:
 def test_a_command_with_a_model_asks_only_the_base_url(command, provider, strayed, capsys):
     log = write_transcript(Path("run.jsonl"), demo_session()[:24])
     other = write_transcript(Path("other.jsonl"), demo_session()[2:20])
-    prompt = replace(latest("segment"), version=9, text=f"{latest('segment').text}\nKeep every port.")
-    Path("mine/segment").mkdir(parents=True)
-    Path("mine/segment/v9.md").write_text(write_prompt(prompt), encoding="utf8")
+    prompt = prompt_of_ones_own(Path("mine"))
     with serving_apart(answering) as server:
         url = f"{server.root}/v1" if provider == "openai" else server.root
         model = ("--summarizer", provider, "--model", WRITER, "--base-url", url, "--budget", "3k")
@@ -71,7 +68,7 @@ def test_a_command_with_a_model_asks_only_the_base_url(command, provider, straye
             "replay": ("replay", log, *model),
             "eval run": ("eval", "run", log, "--cassette", "c.jsonl", "--yes", *model),
             "eval ask": ("eval", "ask", log, *judged, *model),
-            "tune": ("tune", log, other, "--cassette", "c.jsonl", "--yes", "--prompt", "mine", *model),
+            "tune": ("tune", log, other, "--cassette", "c.jsonl", "--yes", "--prompt", prompt, *model),
         }[command]  # fmt: skip
         words = [str(word) for word in arguments]
         assert main([*words, "--dry-run"]) == 0
@@ -106,8 +103,6 @@ def test_a_session_asks_only_its_base_url_for_summaries_memories_rules_and_vecto
 
 
 # `check`: one call says whether the summarizer answers, and if not, why.
-
-
 KEY, MODEL = "sk-secret-0123456789", "model-of-the-test"
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from summarizing_context.cli import main
 from summarizing_context.evaluation.demo import demo_session
 from tests.cli.commands import write_transcript
 from tests.privacy import open_to_others
-from tests.providers.asking import JUDGE, WRITER, answering, kind_of
+from tests.providers import test_ask_command
+from tests.providers.asking import WRITER, answering, kind_of
 from tests.providers.protocols import completion
 from tests.providers.serve import serving_apart
 from tests.providers.server import Answer, ProviderServer, Request
@@ -32,9 +32,7 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def ask(server: ProviderServer) -> int:
-    words = ("eval", "ask", "run.jsonl", "--budget", "3k", "--questions", 2, "--arms", "ours,tail")
-    models = ("--model", WRITER, "--judge-model", JUDGE, "--base-url", f"{server.root}/v1", "--yes")
-    return main([str(word) for word in (*words, *models)])
+    return test_ask_command.ask(Path("run.jsonl"), server, "--arms", "ours,tail", budget="3k")
 
 
 def asked(server: ProviderServer) -> Counter[str]:

@@ -109,15 +109,6 @@ def test_another_way_to_write_a_log_gives_the_same_messages(tmp_path):
         assert {name: log.skipped[name] for name in skipped} == skipped
 
 
-def test_a_codex_rollout_is_read_as_it_was_spoken():
-    log = read_session(CODEX)
-    check_spoken(log, "codex", {"response_item:reasoning": 1, "event_msg:token_count": 11, "compacted": 1})
-    assert log.session_id == "01a20a33-bc49-7fc0-a553-455b29c63c84"
-    assert human(log) == [FIRST, *LATER]
-    first = next(message for message in log.messages if message["role"] == "assistant")
-    assert [json.loads(call["function"]["arguments"])["cmd"] for call in first["tool_calls"]] == ["ls", "cat calc.py"]
-
-
 @pytest.fixture
 def opencode(tmp_path: Path) -> Path:
     path = tmp_path / "opencode.db"
@@ -184,7 +175,13 @@ def test_a_broken_record_of_opencode_is_skipped_and_told_and_the_others_stay(ope
     assert f"{opencode}:1: the record {last} is not JSON" in told
 
 
-def test_a_chat_of_gemini_cli_is_its_records_put_together_without_what_its_user_takes_back(tmp_path: Path):
+def test_a_codex_rollout_is_read_as_it_was_spoken_and_a_chat_of_gemini_cli_is_its_records_put_together(tmp_path: Path):
+    log = read_session(CODEX)
+    check_spoken(log, "codex", {"response_item:reasoning": 1, "event_msg:token_count": 11, "compacted": 1})
+    assert log.session_id == "01a20a33-bc49-7fc0-a553-455b29c63c84"
+    assert human(log) == [FIRST, *LATER]
+    first = next(message for message in log.messages if message["role"] == "assistant")
+    assert [json.loads(call["function"]["arguments"])["cmd"] for call in first["tool_calls"]] == ["ls", "cat calc.py"]
     rows, log = lines_of(GEMINI), read_session(GEMINI)
     assert (log.format, log.session_id) == ("gemini-cli", rows[0]["sessionId"])
     assert human(log) == ["Now divide -3 by 2."]  # the client wrote the first row by itself
@@ -193,6 +190,7 @@ def test_a_chat_of_gemini_cli_is_its_records_put_together_without_what_its_user_
     assert [call for message in log.messages for call in called_ids(message)] == answers
     assert log.skipped == {"part:thought": 1}
     assert len(log.lines) == len(log.messages)
+    # without what its user takes back
     second = next(row["id"] for row in rows if row.get("content") == [{"text": "Now divide -3 by 2."}])
     rows += [{"$rewindTo": second}, {"id": "u9", "type": "user", "content": [{"text": "Leave it."}]}]
     log = read_session(written(tmp_path / "session.jsonl", [*rows, {"id": "i1", "type": "info", "content": "Saved."}]))
