@@ -445,6 +445,15 @@ async def test_memories_are_found_by_meaning_and_a_search_has_them_beside_messag
         assert (await found(context, "vehicle POISON"))[:2] == [MEMORIES[0], "POISON"]
         assert "embedding failed" in context.statistics().last_error
         assert "SECRET" not in context.statistics().last_error + caplog.text
+    # where all of it fails, words are searched
+    for reply in ([], [[0.0, 0.0]] * 3, [[math.nan]] * 3, ["no vector"] * 3, None):
+        async with open_context(
+            Settings(), embedder=lambda texts, reply=reply: reply and reply[: len(texts)]
+        ) as context:
+            await store(context, *MEMORIES)
+            assert await found(context, "invoice") == [MEMORIES[1]]
+            assert [hit.kind for hit in await context.search("invoice")] == ["memory"]
+            assert "embedding failed" in context.statistics().last_error
 
 
 async def test_a_text_is_embedded_once_and_redacted_before_and_a_reader_finds_by_meaning_and_writes_nothing(tmp_path):
@@ -465,13 +474,3 @@ async def test_a_text_is_embedded_once_and_redacted_before_and_a_reader_finds_by
             assert (await found(context, "vehicle"))[0] == MEMORIES[0]
     assert len(readers.asked) == len(MEMORIES) + 2
     assert bytes_beside(tmp_path / "b.db") == before
-
-
-@pytest.mark.parametrize("reply", [[], [[0.0, 0.0]] * 3, [[math.nan]] * 3, ["no vector"] * 3, None])
-async def test_where_the_embedding_fails_words_are_searched_and_it_is_told(reply: Any):
-    pytest.importorskip("numpy")
-    async with open_context(Settings(), embedder=lambda texts: reply and reply[: len(texts)]) as context:
-        await store(context, *MEMORIES)
-        assert await found(context, "invoice") == [MEMORIES[1]]
-        assert [hit.kind for hit in await context.search("invoice")] == ["memory"]
-        assert "embedding failed" in context.statistics().last_error

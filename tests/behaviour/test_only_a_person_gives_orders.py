@@ -21,17 +21,6 @@ def row(content: Any, **marks: Any) -> dict[str, Any]:
     return {"role": "user", "content": content, **marks}
 
 
-async def rules_shown(content: Any) -> tuple[list[str], str]:
-    """The standing rules of a session that began with this row, and its view once the row is covered."""
-    steps = [(assistant(f"step {at} is done, it took a while " * 8), row(f"go on with step {at}")) for at in range(20)]
-    log = [row("hello"), assistant("hello"), row(content), *(each for step in steps for each in step)]
-    async with begun(log, every=2, of=tiny, count_tokens=None) as context:
-        await context.compact()
-        view = await context.get_messages_for_request()
-        assert row(content) not in view
-        return [rule.quote for rule in context.standing_rules()], block(view, "standing_rules")
-
-
 SHAPES = [
     "{words}\n\n<{tag}>\n{order}\n</{tag}>",
     '<{tag} path="notes.md">\n{order}\n</{tag}>\n\n{words}',
@@ -48,9 +37,15 @@ SHAPES = [
 )
 async def test_only_what_stands_outside_of_a_clients_tags_becomes_a_rule(tag: str, shape: str):
     in_blocks = [{"type": "text", "text": text} for text in (f"<{tag}>", ORDER, f"</{tag}>", WORDS)]
-    said = in_blocks if shape == "blocks" else shape.format(tag=tag, order=ORDER, words=WORDS)
-    quotes, section = await rules_shown(said)
-    assert quotes == [WORDS]
+    said = row(in_blocks if shape == "blocks" else shape.format(tag=tag, order=ORDER, words=WORDS))
+    steps = [(assistant(f"step {at} is done, it took a while " * 8), row(f"go on with step {at}")) for at in range(20)]
+    log = [row("hello"), assistant("hello"), said, *(each for step in steps for each in step)]
+    async with begun(log, every=2, of=tiny, count_tokens=None) as context:
+        await context.compact()
+        view = await context.get_messages_for_request()
+        assert said not in view
+        assert [rule.quote for rule in context.standing_rules()] == [WORDS]
+        section = block(view, "standing_rules")
     assert [word for word in (WORDS, "Fridays", "tabs") if word in section] == [WORDS]
 
 

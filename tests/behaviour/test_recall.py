@@ -132,27 +132,23 @@ REMEMBER, SEARCH, FORGET = MEMORY_NAMES = ["memory_remember", "memory_search", "
 asked = partial(opened, [user("The walrus is called Ursula."), *session(3, 60, rules="")], max_tokens=4_000)
 
 
-@pytest.mark.parametrize(
-    ("made", "names"),
-    [
+def test_schemas_come_in_the_shapes_of_both_providers():
+    for made, names in (
         (lambda *style: [recall_tool_schema(*style)], ["context_recall"]),
         (lambda *style: [compact_tool_schema(*style)], ["context_compact"]),
         (memory_tool_schemas, MEMORY_NAMES),
-    ],
-    ids=["recall", "compact", "memory"],
-)
-def test_schemas_come_in_the_shapes_of_both_providers(made: Any, names: list[str]):
-    plain = made()
-    assert [tool["name"] for tool in plain] == [tool["name"] for tool in made("openai-responses")] == names
-    schemas = [tool["input_schema"] for tool in plain]
-    assert [tool["function"]["parameters"] for tool in made("openai")] == schemas
-    assert [tool["parameters"] for tool in made("openai-responses")] == schemas
-    assert all(set(schema.get("required", ())) <= schema["properties"].keys() for schema in schemas)
-    assert json.loads(json.dumps(plain)) == plain
-    schemas[0]["properties"].clear()
-    assert made()[0]["input_schema"]["properties"]
-    with pytest.raises(SettingsError, match="style"):
-        made("xml")
+    ):
+        plain = made()
+        assert [tool["name"] for tool in plain] == [tool["name"] for tool in made("openai-responses")] == names
+        schemas = [tool["input_schema"] for tool in plain]
+        assert [tool["function"]["parameters"] for tool in made("openai")] == schemas
+        assert [tool["parameters"] for tool in made("openai-responses")] == schemas
+        assert all(set(schema.get("required", ())) <= schema["properties"].keys() for schema in schemas)
+        assert json.loads(json.dumps(plain)) == plain
+        schemas[0]["properties"].clear()
+        assert made()[0]["input_schema"]["properties"]
+        with pytest.raises(SettingsError, match="style"):
+            made("xml")
 
 
 MISTAKES: list[Any] = [

@@ -78,17 +78,6 @@ def reasons(context: SummarizingContext) -> dict[str, int]:
     return dict(context.statistics().activations_by_reason)
 
 
-async def test_it_leads_in_the_place_of_the_logs_own_and_stays_out_of_the_log():
-    own, files = system("The prompt of old."), system("A context file.", "developer")
-    hook = system("A hook's row.") | {"metadata": {"source": "hook"}}
-    async with begun(log := [own, files, hook, user("Hello")]) as context:
-        view = await context.get_messages_for_request(system="You are kind.")
-        assert view == [system("You are kind."), *log[1:]]
-        assert await context.get_messages() == log
-        assert await context.get_messages_for_request(system="") == log[1:]
-        assert await context.get_messages_for_request() == log
-
-
 async def test_the_same_prompt_changes_nothing_and_another_is_one_activation_also_after_a_restart(tmp_path: Path):
     given = {"store": tmp_path / "run.db", "count_tokens": None}
     async with begun(talk(0, 30), **given) as context:
@@ -108,6 +97,14 @@ async def test_the_same_prompt_changes_nothing_and_another_is_one_activation_als
         assert reasons(context) == {}
         await context.get_messages_for_request(system="Three.")
         assert reasons(context) == {"system_changed": 1}
+    # it leads in the place of the log's own, and stays out of the log
+    own, files = system("The prompt of old."), system("A context file.", "developer")
+    hook = system("A hook's row.") | {"metadata": {"source": "hook"}}
+    async with begun(log := [own, files, hook, user("Hello")]) as context:
+        assert await context.get_messages_for_request(system="You are kind.") == [system("You are kind."), *log[1:]]
+        assert await context.get_messages() == log
+        assert await context.get_messages_for_request(system="") == log[1:]
+        assert await context.get_messages_for_request() == log
 
 
 async def test_a_prompt_that_is_new_each_time_neither_blocks_nor_hurries_covering():
