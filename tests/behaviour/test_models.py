@@ -200,7 +200,7 @@ async def test_what_the_provider_told_is_counted_and_priced_beside_a_plain_clien
         assert (found.plain_input_tokens, found.plain_read_tokens) == (0, found.read_tokens)
         assert found.plain_cost == pytest.approx(found.cost)
         assert found.compared_cost == found.cost
-        await context.next_view(3_000, asking())  # a small room has a view of its own, and a plain client none
+        await context.next_view(3_000, asking())  # a small room has a view of its own
         again = context.statistics().cache
         assert again.requests == found.requests + 1
         assert again.plain_read_tokens - found.plain_read_tokens == found.plain_written_tokens  # its whole history

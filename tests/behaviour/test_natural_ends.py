@@ -138,7 +138,7 @@ async def test_a_task_that_the_agent_calls_done_is_covered_at_once_and_its_note_
         assert all(part in notes for part in ("port 6543", "not the user's words"))
         assert notes.count("</agent_notes>") == 1
         assert not context.standing_rules()
-        # wrong arguments are told to the model, and cover nothing
+        # wrong arguments are answered with an error, and cover nothing
         for at, wrong in enumerate([{"keep": "x" * 2_001}, {"keep": 7}, {"note": "x"}, "{", ["x"]]):
             answer = await context.call_compact_tool(wrong)
             assert answer.startswith("context_compact needs other arguments: ")

@@ -102,7 +102,7 @@ async def test_results_are_cited_with_the_tool_that_gave_them_and_text_poses_as_
         assert page.text.count("</recalled>") == 1
         assert page.text.endswith("</recalled>")
         assert re.findall(r"^\[message \d", page.text, re.MULTILINE) == ["[message 4"]
-        # what a host put in is told as such
+        # what a host put in is labelled so
         shown = inside(await context.expand((5, 9), "full", 2_000))
         assert shown.splitlines()[:2] == ["[message 5: user]", said]
         parts = ("5: injected]\n(system-reminder>", "5: user]\nThen rest.", "6: injected]\nBase dir", "7: injected]")

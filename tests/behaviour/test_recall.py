@@ -201,7 +201,7 @@ WRONG_NOTES: list[tuple[str, Any, str]] = [
 
 
 async def test_what_a_model_notes_is_found_by_it_replaced_and_forgotten(tmp_path: Path):
-    """And its mistakes are told in the answer."""
+    """And its mistakes are named in the answer."""
     async with open_context(Settings(store=tmp_path / "a.db")) as context:
         call = context.call_memory_tool
         for name, arguments, says in WRONG_NOTES:

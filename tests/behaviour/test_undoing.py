@@ -75,7 +75,7 @@ async def test_each_activation_is_remembered_with_its_figures(tmp_path: Path):
 
 
 async def test_an_undo_brings_back_the_view_of_before(tmp_path: Path):
-    """What cannot be undone is told, and nothing changes."""
+    """What cannot be undone raises an error, and nothing changes."""
     async with opened(store=tmp_path / "a.db") as context:
         with pytest.raises(UndoError, match="no activation to undo"):
             await context.undo_activation()
