@@ -1,10 +1,12 @@
 """Some servers use one id for several calls: a result belongs to the nearest call that waits for it."""
 
 import json
+from typing import Any
 
 import pytest
 
 from summarizing_context import Settings
+from summarizing_context.messages.reading import read_message
 from tests.behaviour.contexts import begun
 from tests.laws.builders import Message, assistant, call, result, results, user
 from tests.laws.shapes import answered_ids
@@ -33,6 +35,14 @@ async def test_a_listed_call_that_differs_from_the_block_of_its_id_is_counted(na
     block = {"type": "tool_use", "name": "look", "input": {}, **named}
     row = {"role": "assistant", "content": [block], "tool_calls": [{"type": "function", "function": function, **named}]}
     assert len(json.dumps(await view_of(row, budget=3_000))) < 12_000
+
+
+@pytest.mark.parametrize(("spelling", "value"), [("{ }", {}), ('{"a": 1.0}', {"a": 1}), ("[]\n", [])])
+def test_a_listed_call_that_says_what_the_block_of_its_id_says_is_no_other(spelling: str, value: Any):
+    block = {"type": "tool_use", "name": "look", "id": "c1", "input": value}
+    listed = {"type": "function", "id": "c1", "function": {"name": "look", "arguments": spelling}}
+    (part,) = read_message({"role": "assistant", "content": [block], "tool_calls": [listed]}).parts
+    assert part.kind == "call"
 
 
 async def test_a_result_of_no_call_is_a_note_and_the_second_call_of_an_id_gets_an_answer():
