@@ -70,22 +70,6 @@ async def test_a_deletion_that_is_killed_leaves_a_file_that_purge_puts_in_order(
         assert await again.get_messages() == []
 
 
-# A byte of a stored message that became another.
-
-
-async def filled(path: Path, *, messages: int = 50) -> list[Message]:
-    log = (user(f"SECRET m{at} " + "word " * 30) for at in range(messages))
-    async with begun(log, of=Settings, store=path, session_id="s1") as context:
-        return await context.get_messages()
-
-
-def damage_message(path: Path, seq: int) -> None:
-    """Change a letter of one stored message."""
-    with sql(path) as file:
-        (data,) = file.execute("select message from entries where position = ?", (seq,)).fetchone()
-        file.execute("update entries set message = ? where position = ?", (data.replace(b"SECRET", b"SECRES"), seq))
-
-
 def chain(error: BaseException | None) -> str:
     """All that an error and its causes hold."""
     if error is None:
@@ -94,29 +78,28 @@ def chain(error: BaseException | None) -> str:
     return held + chain(error.__cause__ or error.__context__)
 
 
-@pytest.mark.parametrize("read_only", [False, True])
-async def test_the_error_names_session_and_message_and_the_way_out(tmp_path: Path, read_only: bool):
-    await filled(tmp_path / "a.db")
-    damage_message(tmp_path / "a.db", 17)
-    with pytest.raises(DamagedMessageError, match=r"message 17 of session 's1' is damaged.*sessions export") as raised:
-        async with begun(of=Settings, store=tmp_path / "a.db", session_id="s1", read_only=read_only):
-            pass
-    assert (raised.value.session_id, raised.value.seq) == ("s1", 17)
-    assert "SECRE" not in chain(raised.value)
+def test_a_damaged_message_is_named_with_the_way_out_and_all_others_are_exported_and_imported_again(tmp_path, capsys):
+    stores, out = [tmp_path / f"{name}.db" for name in "ab"], tmp_path / "s1.jsonl"
 
+    async def log_of(store: Path, *added: Message, **given: Any) -> list[Message]:
+        async with begun(added, of=Settings, store=store, session_id="s1", **given) as context:
+            return await context.get_messages()
 
-@pytest.mark.parametrize("damaged", [True, False])
-def test_all_other_messages_are_exported_and_imported_again(tmp_path, capsys, damaged: bool):
-    log = anyio.run(filled, tmp_path / "a.db")
-    if damaged:
-        damage_message(tmp_path / "a.db", 17)
-        del log[17]
-    out = tmp_path / "s1.jsonl"
-    export = ["sessions", "export", "s1", "--store", str(tmp_path / "a.db"), "--out", str(out)]
-    assert main(export) == (4 if damaged else 0)
-    assert ("Damaged and left out: s1 [17]" in " ".join(capsys.readouterr().out.split())) is damaged
-    assert [message for message, _ in json.loads(out.read_text())["messages"]] == log
+    log = anyio.run(log_of, stores[0], *(user(f"SECRET m{at} " + "word " * 30) for at in range(50)))
+    with sql(stores[0]) as file:
+        (data,) = file.execute("select message from entries where position = 17").fetchone()
+        file.execute("update entries set message = ? where position = 17", (data.replace(b"SECRET", b"SECRES"),))
+    for read_only in (False, True):
+        told = pytest.raises(DamagedMessageError, match=r"message 17 of session 's1' is damaged.*sessions export")
+        with told as raised:
+            anyio.run(partial(log_of, stores[0], read_only=read_only))
+        assert (raised.value.session_id, raised.value.seq) == ("s1", 17)
+        assert "SECRE" not in chain(raised.value)
+    export = ["sessions", "export", "s1", "--store", str(stores[0]), "--out", str(out)]
+    assert main(export) == 4
+    assert "Damaged and left out: s1 [17]" in " ".join(capsys.readouterr().out.split())
+    assert [message for message, _ in json.loads(out.read_text())["messages"]] == log[:17] + log[18:]
     assert out.stat().st_mode & 0o777 == 0o600
     assert main(export) == 2
-    assert main(["sessions", "import", str(out), "--store", str(tmp_path / "b.db")]) == 0
-    assert anyio.run(partial(filled, messages=0), tmp_path / "b.db") == log
+    assert main(["sessions", "import", str(out), "--store", str(stores[1])]) == 0
+    assert anyio.run(log_of, stores[1]) == log[:17] + log[18:]

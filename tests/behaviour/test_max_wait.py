@@ -6,13 +6,11 @@ from typing import Any
 
 import pytest
 
-from summarizing_context import Settings, SummarizingContext
+from summarizing_context import Settings
 from tests.behaviour.contexts import Held, begun
 from tests.laws.builders import session
 
-Ask = Callable[[SummarizingContext], Awaitable[Any]]
-GIVEN: dict[str, Any] = {"of": Settings, "max_wait": 3_600, "token_counter": "estimate", "idle_after": "never"}
-ACTIVATIONS: dict[str, tuple[Ask, int, dict[str, Any]]] = {
+ACTIVATIONS: dict[str, tuple[Callable[[Any], Awaitable[Any]], int, dict[str, Any]]] = {
     "messages": (lambda context: context.get_messages_for_request(), 40, {"max_messages": 20}),
     "tokens": (lambda context: context.get_messages_for_request(), 60, {"max_tokens": 1_500}),
     "summarize": (lambda context: context.summarize(5), 40, {}),
@@ -22,9 +20,9 @@ ACTIVATIONS: dict[str, tuple[Ask, int, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize(("ask", "messages", "settings"), ACTIVATIONS.values(), ids=ACTIVATIONS)
-async def test_every_activation_waits_until_no_stand_in_is_shown(ask: Ask, messages: int, settings: dict[str, Any]):
-    given = {**GIVEN, "summarizer": (model := Held()), "count_tokens": None, **settings}
-    async with begun(session(messages=messages), **given) as context:
+async def test_every_activation_waits_until_no_stand_in_is_shown(ask: Any, messages: int, settings: dict[str, Any]):
+    given = {"summarizer": (model := Held()), "count_tokens": None, "idle_after": "never", "max_wait": 3_600}
+    async with begun(session(messages=messages), of=Settings, token_counter="estimate", **given, **settings) as context:
         waiting = asyncio.ensure_future(ask(context))
         for _ in range(100):
             await asyncio.sleep(0)

@@ -15,10 +15,10 @@ BUDGET = 2_500
 small = partial(tiny, max_tokens=BUDGET, idle_after="never")
 
 
-async def feed(context: SummarizingContext, messages: list[dict[str, Any]]) -> list[list[Any]]:
+async def feed(context: SummarizingContext, messages: int) -> list[list[Any]]:
     """A settled view after every tenth message; the headers of those that activated."""
     headers = []
-    for at, message in enumerate(messages):
+    for at, message in enumerate(session(seed=5, messages=messages)):
         await context.add_message(message)
         if at % 10 == 9:
             assert await context.wait_idle(60) or context.statistics().breaker == "open"
@@ -33,9 +33,8 @@ def tokens(header: list[Any]) -> int:
 
 
 async def test_after_two_hundred_segments_the_older_ones_are_merged_and_the_newest_stand_by_themselves():
-    summarizer = Counting("counting/1")
-    async with open_context(small(), summarizer=summarizer) as context:
-        headers, moves = await feed(context, session(seed=5, messages=1_100)), 0
+    async with open_context(small(), summarizer=(summarizer := Counting("counting/1"))) as context:
+        headers, moves = await feed(context, 1_100), 0
         figures = context.statistics()
     assert figures.segments >= 200
     for before, after in pairwise(headers):
@@ -57,7 +56,7 @@ async def test_after_two_hundred_segments_the_older_ones_are_merged_and_the_newe
 async def test_without_a_summarizer_that_answers_the_header_stays_within_its_share():
     settings = small(breaker_cooldown=1e4, breaker_failures=1, attempts=1)
     async with open_context(settings, summarizer=Failing()) as context:
-        headers = await feed(context, session(seed=5, messages=500))
+        headers = await feed(context, 500)
     assert headers[-1][0].segments > 16
     assert {node.made_by for node in headers[-1]} == {"stand-in"}
     assert max(map(tokens, headers)) <= 0.5 * BUDGET

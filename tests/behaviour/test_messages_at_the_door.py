@@ -6,35 +6,36 @@ from typing import Any
 
 import pytest
 
-from summarizing_context import Settings, open_context
+from summarizing_context import Settings
 from summarizing_context.errors import MessageError
 from summarizing_context.testing import ScriptedSummarizer
-from tests.behaviour.contexts import begun, fill, tiny
-from tests.laws.builders import assistant, result, user
+from tests.behaviour.contexts import begun, fill, tiny, views
+from tests.laws.builders import assistant, call, result, system, user
 
 LONE = "\ud83d"
-
-CALL = {"id": "c1", "type": "function", "function": {"name": "read", "arguments": "{}"}}
-
-
+CALL = call("openai", ("c1", "read", {}))
 ROLES = "system, developer, user, assistant, model, tool, function"
+GIVE = "give it 'content', or the calls"
+DEEP = reduce(lambda value, _: [value], range(2_000), "deep")
+NO_JSON = [float("nan"), {"secret"}, b"secret", ("a",), {5: "key"}, 1 << 20_000, "\ud83d\ude00", DEEP, object()]
 
 
 @pytest.mark.parametrize(
     ("message", "told"),
     [
-        ({"role": "banana", "content": "hello"}, ROLES),
-        ({"role": "User", "content": "hello"}, ROLES),
-        ({"role": "user"}, "give it 'content', or the calls"),
-        ({"role": "assistant", "id": "m1", "metadata": {"a": 1}}, "give it 'content', or the calls"),
+        *(({"role": role, "content": "hello"}, ROLES) for role in ("banana", "User")),
+        *((wrong, GIVE) for wrong in ({"role": "user"}, {"role": "assistant", "id": "m1", "metadata": {"a": 1}})),
         *((wrong, "message") for wrong in (None, "hi", {}, {"role": 5}, user([{1, 2}]), [user("x")])),
+        *((user([{}, {"Jane Doe 4111": wrong}]), r"message.content\[1\]") for wrong in NO_JSON),
     ],
 )
 async def test_a_message_that_no_provider_takes_is_refused_with_what_is_allowed(message: Any, told: str):
+    """And with its place, but without what stands there."""
     async with begun([user("first")], of=Settings) as context:
         with pytest.raises(MessageError, match=told) as refused:
             await context.add_message(message)
-        assert "banana" not in str(refused.value)
+        assert not any(text in str(refused.value) for text in ("banana", "Jane", "secret"))
+        assert len(str(refused.value)) < 300
         with pytest.raises(MessageError, match="message 1"):
             await context.set_messages([user("other"), message])
         assert await context.get_messages() == [user("first")]
@@ -43,10 +44,8 @@ async def test_a_message_that_no_provider_takes_is_refused_with_what_is_allowed(
 @pytest.mark.parametrize(
     "message",
     [
-        {"role": "system", "content": "be brief"},
-        {"role": "developer", "content": "be brief"},
-        {"role": "assistant", "content": None, "tool_calls": [CALL]},
-        {"role": "assistant", "tool_calls": [CALL]},
+        *(system("be brief", role) for role in ("system", "developer")),
+        *(CALL, CALL | {"content": None}, {name: CALL[name] for name in ("role", "tool_calls")}),
         {"role": "assistant", "function_call": {"name": "read", "arguments": "{}"}},
         {"role": "assistant", "content": None, "refusal": "I cannot"},
         {"role": "assistant", "reasoning_content": "let me see"},
@@ -65,17 +64,15 @@ async def test_every_shape_of_the_protocols_enters_and_comes_back_as_it_was(mess
         assert await context.get_messages() == [message, message]
 
 
-def with_halves() -> list[dict[str, Any]]:
-    given = {"path": f"a{LONE}.txt", f"k{LONE}": [LONE]}
-    return [
-        {"role": "system", "content": f"be brief {LONE}"},
-        user(f"Never push to main {LONE}. Look at this"),
-        user([{"type": "text", "text": f"cut emoji {LONE}"}]),
-        assistant([{"type": "tool_use", "id": "c1", "name": "read", "input": given}]),
-        result("anthropic", "c1", f"\udfff {LONE} seen"),
-        assistant(f"done {LONE}") | {"reasoning_content": LONE},
-        user(f"again {LONE}") | {"ephemeral": True},
-    ]
+HALVES = [
+    system(f"be brief {LONE}"),
+    user(f"Never push to main {LONE}. Look at this"),
+    user([{"type": "text", "text": f"cut emoji {LONE}"}]),
+    call("anthropic", ("c1", "read", {"path": f"a{LONE}.txt", f"k{LONE}": [LONE]})),
+    result("anthropic", "c1", f"\udfff {LONE} seen"),
+    assistant(f"done {LONE}") | {"reasoning_content": LONE},
+    user(f"again {LONE}") | {"ephemeral": True},
+]
 
 
 @pytest.mark.parametrize("by_model", [True, False])
@@ -83,7 +80,7 @@ async def test_half_a_character_stays_in_the_log_and_is_whole_in_every_view_and_
     model = ScriptedSummarizer(lambda _: "## Done\n- looked at the files of the service", recipe="model/1")
     given = {"store": tmp_path / "a.db", "start_at": 0.0, "summarizer": model if by_model else None}
     sizes = {"segment_max": 2_000, "summary_max_tokens": 44, "count_tokens": None}
-    async with begun(added := with_halves(), of=tiny, **given, **sizes) as context:
+    async with begun(added := [*HALVES], of=tiny, **given, **sizes) as context:
         for at in range(12):
             view = json.dumps(await context.get_messages_for_request(), ensure_ascii=False)
             assert "\ufffd" in view.encode().decode()
@@ -99,38 +96,17 @@ async def test_half_a_character_stays_in_the_log_and_is_whole_in_every_view_and_
     assert not [text for text in heard if LONE in text]
 
 
-DEEP = reduce(lambda value, _: [value], range(2_000), "deep")
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [float("nan"), {"secret"}, b"secret", ("a",), {5: "key"}, 1 << 20_000, "\ud83d\ude00", DEEP, object()],
-    ids=list("abcdefghi"),
-)
-async def test_a_refusal_says_where_and_not_what(wrong: Any):
-    async with open_context(Settings()) as context:
-        with pytest.raises(MessageError, match=r"message.content\[1\]") as refused:
-            await context.add_message(user([{}, {"Jane Doe 4111": wrong}]))
-        assert await context.get_messages() == []
-    assert not any(text in str(refused.value) for text in ("Jane", "secret"))
-    assert len(str(refused.value)) < 300
-
-
 async def test_flags_are_heard_at_the_top_and_in_the_metadata_and_no_call_is_ephemeral():
-    called = [{"role": "assistant", "content": None, "tool_calls": [CALL]}, result("openai", "c1", "ok")]
     for flag in ({"ephemeral": True}, {"metadata": {"ephemeral": True}}):
         async with begun([user("the list is empty") | flag], of=Settings, max_tokens=2_000) as context:
             assert context.statistics().history_tokens > 0
-            await fill(context, [{**message, **flag} for message in called])
-            mark = await context.checkpoint()
-            await context.restore(mark)
+            await fill(context, [{**message, **flag} for message in (CALL, result("openai", "c1", "ok"))])
+            await context.restore(await context.checkpoint())
             assert [row["role"] for row in await context.get_messages()] == ["assistant", "tool"]
-
-
-async def test_the_newest_of_very_many_ephemeral_messages_is_shown_where_nothing_else_is():
+    reminders = (
+        user(f"reminder {number}: keep to the plan that we made") | {"ephemeral": True} for number in range(40)
+    )
     async with begun(of=Settings, max_tokens=80) as context:
-        for number in range(40):
-            reminder = user(f"reminder {number}: keep to the plan that we made") | {"ephemeral": True}
-            await context.add_message(reminder)
-            assert (await context.get_messages_for_request())[-1]["content"].startswith("remi")
+        async for view in views(context, reminders):  # the newest of very many is shown where nothing else is
+            assert view[-1]["content"].startswith("remi")
         assert context.last_view.tokens <= 80

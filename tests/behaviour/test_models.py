@@ -40,9 +40,6 @@ def test_a_dated_version_has_the_price_of_its_model(name: str):
     assert price.source
     for unlisted in (None, "", "llama3", "claude-opus-5-6", "gpt-9", "gpt-6.2-sol-x", "model-of-mine"):
         assert OURS.price_of(unlisted) is None
-
-
-def test_cached_tokens_are_a_part_of_the_input_and_cost_less():
     price = OURS.price_of("claude-haiku-4-5")
     assert price.cost(1_000_000, 100_000) == pytest.approx(1.5)
     assert price.cost(1_000_000, 0, 600_000) == pytest.approx(0.4 + 0.06)
@@ -50,16 +47,13 @@ def test_cached_tokens_are_a_part_of_the_input_and_cost_less():
     assert price.cost(1_000_000, 0, written=500_000, written_long=500_000) == pytest.approx(0.625 + 1.0)
 
 
-@pytest.mark.parametrize(
-    ("model", "tokens", "rates"),
-    [
+def test_a_request_beyond_a_step_has_other_rates_in_all():
+    for model, tokens, rates in (
         *(("claude-haiku-5-5", 100_000, (0.1, 0.01, 0.5)), ("claude-haiku-5-5", 100_001, (0.5, 0.05, 2.5))),
         *(("gpt-6.2-sol", 272_000, (2, 0.1, 10)), ("gpt-6.2-sol", 272_001, (4, 0.2, 15))),
-    ],
-)
-def test_a_request_beyond_a_step_has_other_rates_in_all(model, tokens, rates):
-    found = OURS.price_of(model).at(tokens)
-    assert (found.input, found.cached_input, found.output) == pytest.approx(rates)
+    ):
+        found = OURS.price_of(model).at(tokens)
+        assert (found.input, found.cached_input, found.output) == pytest.approx(rates)
 
 
 def test_a_file_adds_rows_and_takes_the_place_of_those_it_names(tmp_path: Path):
@@ -76,24 +70,22 @@ def test_a_file_adds_rows_and_takes_the_place_of_those_it_names(tmp_path: Path):
     assert (alone.price_of("gpt-4.1"), alone.price_of("m-1") is not None) == (None, True)
 
 
-WRONG = {
-    "a": ("input = -1\noutput = 2", "`float` >= 0.0 - at `$.input`"),
-    "b": ("input = 1\noutput = 2\ninptu = 3", "unknown field `inptu`"),
-    "c": ("input = 1", "missing required field `output`"),
-    "d": ("input = inf\noutput = 1", "`float` <= 1000000.0 - at `$.input`"),
-    "e": ("input = 1\noutput = true", "got `bool` - at `$.output`"),
-    "f": ("input = 1\noutput = 2\nsteps = [{ above = 9, input = 2 }]", "`output` - at `$.steps[0]`"),
-}
 AS_OF = "as_of = 2026-05-06\n"
+WRONG = [
+    ("input = -1\noutput = 2", "`float` >= 0.0 - at `$.input`"),
+    ("input = 1\noutput = 2\ninptu = 3", "unknown field `inptu`"),
+    ("input = 1", "missing required field `output`"),
+    ("input = inf\noutput = 1", "`float` <= 1000000.0 - at `$.input`"),
+    ("input = 1\noutput = true", "got `bool` - at `$.output`"),
+    ("input = 1\noutput = 2\nsteps = [{ above = 9, input = 2 }]", "`output` - at `$.steps[0]`"),
+]
+ROWS = AS_OF + "\n".join(f"[models.m{at}]\n{row}" for at, (row, _) in enumerate(WRONG))
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (
-            AS_OF + "\n".join(f"[models.{name}]\n{row}" for name, (row, _) in WRONG.items()),
-            [(f'[models."{name}"]', said) for name, (_, said) in WRONG.items()],
-        ),
+        (ROWS, [(f'[models."m{at}"]', said) for at, (_, said) in enumerate(WRONG)]),
         ('as_of = "soon"\n[models.a]\ninput = 1\noutput = 2\n', [("`$.as_of`",)]),
         (AS_OF, [("no models",)]),
         (AS_OF + "caches = [{ models = 'm', lifetimes = {} }]\n", [("lifetimes",)]),
@@ -107,33 +99,27 @@ def test_each_row_that_is_wrong_is_told_with_its_place(tmp_path: Path, text: str
         assert [part for part in (*parts, str(tmp_path / "prices.toml")) if part not in problem] == []
 
 
-async def statistics_of(model: str | None, cached: Any, **settings: Any) -> Any:
-    """The figures after a short session with a model, of whose calls the provider counted so many cached tokens."""
+@pytest.mark.parametrize(
+    ("model", "cached", "counted", "dollars"),
+    [
+        ("m-1-2026-01-01", 250, 250, 1_000 * 2 + 100 * 8),
+        # what cannot be true is not counted
+        *(("claude-haiku-4-5", cached, 0, 1_000 * 1 + 100 * 5) for cached in (-5, 1_001, True, "9", 2.5)),
+        *((model, 0, 0, None) for model in ("model-of-mine", None)),
+    ],
+)
+async def test_the_cost_of_a_session_is_that_of_the_tokens_it_counted(model, cached, counted, dollars, tmp_path):
     usage = {"input_tokens": 1_000, "output_tokens": 100, "cached_tokens": cached}
     summarizer: Any = ScriptedSummarizer(lambda job: SummaryReply(default_summary(job), **usage))
     summarizer.model = model
-    given = {"max_tokens": 4_000, "count_tokens": None, "summarizer": summarizer, **settings}
+    given = {"max_tokens": 4_000, "count_tokens": None, "summarizer": summarizer, "prices": written(tmp_path, TABLE)}
     async with begun(session(7, 80), of=Settings, **given) as context:
         await context.wait_idle(120)
-        return context.statistics()
-
-
-async def test_the_cost_of_a_session_is_that_of_the_tokens_it_counted(tmp_path: Path):
-    found = await statistics_of("m-1-2026-01-01", 250, prices=written(tmp_path, TABLE))
+        found = context.statistics()
     calls = found.model_calls
     assert calls > 1
-    assert (found.model_input_tokens, found.model_cached_tokens) == (1_000 * calls, 250 * calls)
-    assert found.estimated_cost == pytest.approx(calls * (1_000 * 2 + 100 * 8) / 1e6)
-
-
-async def test_cached_tokens_that_cannot_be_true_are_not_counted_and_without_a_price_there_is_no_estimate():
-    for cached in (-5, 1_001, True, "9", 2.5):
-        found = await statistics_of("claude-haiku-4-5", cached)
-        assert found.model_cached_tokens == 0
-        assert found.estimated_cost == pytest.approx(found.model_calls * (1_000 * 1 + 100 * 5) / 1e6)
-    for model in ("model-of-mine", None):
-        found = await statistics_of(model, 0)
-        assert (found.model_calls > 0, found.estimated_cost) == (True, None)
+    assert (found.model_input_tokens, found.model_cached_tokens) == (1_000 * calls, counted * calls)
+    assert found.estimated_cost == (None if dollars is None else pytest.approx(calls * dollars / 1e6))
 
 
 def asking(model: str = "claude-opus-5-5", lifetime: float | str | None = None, window: int = 200_000) -> Provider:
@@ -180,8 +166,6 @@ async def test_a_cache_counts_as_cold_when_the_provider_has_given_it_up(provider
 
 
 # `statistics().cache`: what requests took from the provider's prompt cache, and what a plain client's would have.
-
-
 READ, WRITE, OUTPUT = 0.2, 5.0, 20.0  # dollars for a million tokens of claude-opus-5-5
 
 
@@ -216,27 +200,28 @@ async def test_what_the_provider_told_is_counted_and_priced_beside_a_plain_clien
         assert (found.plain_input_tokens, found.plain_read_tokens) == (0, found.read_tokens)
         assert found.plain_cost == pytest.approx(found.cost)
         assert found.compared_cost == found.cost
+        await context.next_view(3_000, asking())  # a small room has a view of its own
+        again = context.statistics().cache
+        assert again.requests == found.requests + 1
+        assert again.plain_read_tokens - found.plain_read_tokens == found.plain_written_tokens  # its whole history
+        assert again.plain_written_tokens == found.plain_written_tokens
 
 
 async def test_views_cost_less_than_the_whole_history_until_its_window_is_full():
-    async with opened(max_tokens=8_000) as context:
+    """And without a word of the provider it is estimated by beginning and clock."""
+    async with opened(max_tokens=8_000) as context, opened(max_tokens=8_000) as silent:
         found = await asked(context, chat(230), asking(window=30_000))
+        estimate = await asked(silent, chat(230), asking(window=30_000), tells=False)
         figures = context.statistics()
     assert figures.activations > 2
     assert figures.history_tokens > 30_000
     assert 50 < found.plain_requests < found.requests
     assert found.plain_input_tokens + found.plain_read_tokens + found.plain_written_tokens <= 30_000 * found.requests
     assert 0 < found.compared_cost < min(found.plain_cost, found.cost)
-
-
-async def test_without_a_word_of_the_provider_it_is_estimated_by_beginning_and_clock():
-    async with opened(max_tokens=8_000) as told, opened(max_tokens=8_000) as silent:
-        real = await asked(told, chat(100), asking(window=30_000))
-        estimate = await asked(silent, chat(100), asking(window=30_000), tells=False)
-    assert (real.reported, estimate.reported) == (real.requests, 0)
-    assert estimate.requests == real.requests
-    assert estimate.read_tokens == pytest.approx(real.read_tokens, rel=0.05)
-    assert estimate.cost == pytest.approx(real.cost - real.output_tokens * OUTPUT / 1e6, rel=0.1)
+    assert (found.reported, estimate.reported) == (found.requests, 0)
+    assert estimate.requests == found.requests
+    assert estimate.read_tokens == pytest.approx(found.read_tokens, rel=0.05)
+    assert estimate.cost == pytest.approx(found.cost - found.output_tokens * OUTPUT / 1e6, rel=0.1)
 
 
 @pytest.mark.parametrize(("lifetime", "expiries"), [(None, 1), (3_600, 0)])
@@ -263,13 +248,3 @@ async def test_writes_for_an_hour_and_steps_have_their_own_price_and_an_unknown_
         found = await asked(context, chat(10), asking("model-of-mine"), tells=False)
     assert (found.requests, found.cost, found.plain_cost, found.compared_cost) == (10, None, None, None)
     assert found.read_tokens + found.input_tokens > 0
-
-
-async def test_another_view_of_the_session_costs_a_plain_client_nothing_more():
-    async with opened() as context:
-        before = await asked(context, chat(30), asking(), tells=False)
-        await context.next_view(3_000, asking())  # a small room has a view of its own
-        found = context.statistics().cache
-    assert found.requests == before.requests + 1
-    assert found.plain_read_tokens - before.plain_read_tokens == before.plain_written_tokens  # its whole history
-    assert found.plain_written_tokens == before.plain_written_tokens

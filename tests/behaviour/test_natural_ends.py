@@ -34,6 +34,12 @@ class Work:
         id = f"c{self.made}"
         return await self.say(call("openai", (id, tool, arguments)), result("openai", id, answer))
 
+    async def begin(self) -> None:
+        """Open a plan, and have tests fail."""
+        await self.say(user("Build the importer, and keep the tests green."))
+        await self.use("TodoWrite", todos("pending", "pending"), "Todos have been modified.")
+        await self.use(*TEST, "2 failed, 22 passed in 3.1s\n[exit code: 1]")
+
     async def go_on(self, share: float, lines: int = 2) -> None:
         """Read files until the view has that share of the budget; nothing activates."""
         if not len(self.context):
@@ -71,24 +77,17 @@ NO_ENDS = {
 }
 
 
-async def begin(work: Work) -> None:
-    """Open a plan, and have tests fail."""
-    await work.say(user("Build the importer, and keep the tests green."))
-    await work.use("TodoWrite", todos("pending", "pending"), "Todos have been modified.")
-    await work.use(*TEST, "2 failed, 22 passed in 3.1s\n[exit code: 1]")
-
-
-SWITCHED = [(kind, on, BUDGET, on) for kind in (*ENDS, "a new request") for on in (True, False)]
-
-
 @pytest.mark.parametrize(
     ("kind", "natural_ends", "budget", "ends"),
-    [*SWITCHED, ("commit", None, LARGE - 1, False), ("commit", None, LARGE, True)],
+    [
+        *((kind, on, BUDGET, on) for kind in (*ENDS, "a new request") for on in (True, False)),
+        *(("commit", None, LARGE - 1, False), ("commit", None, LARGE, True)),
+    ],
 )
 async def test_in_the_band_a_view_activates_at_the_end_of_a_piece_of_work(kind, natural_ends, budget, ends):
     """Also where nothing is set, in a large room; about 30 % of it stays raw."""
     async with at_work(natural_ends=natural_ends, max_tokens=budget) as work:
-        await begin(work)
+        await work.begin()
         await work.go_on(FULL, lines=2 * budget // BUDGET)
         if kind == "a new request":
             found = await work.say(assistant("The importer is done."), user("Now write the exporter."))
@@ -102,7 +101,7 @@ async def test_in_the_band_a_view_activates_at_the_end_of_a_piece_of_work(kind, 
 
 async def test_in_the_middle_of_work_and_where_an_activation_would_cost_more_a_view_goes_on():
     async with at_work() as work:
-        await begin(work)
+        await work.begin()
         await work.go_on(FULL)
         assert [kind for kind, used in NO_ENDS.items() if await work.use(*used) is not None] == []
     async with at_work() as work:
@@ -110,11 +109,8 @@ async def test_in_the_middle_of_work_and_where_an_activation_would_cost_more_a_v
         for share, told in ((0.6, None), (0.8, "task_end")):  # at first much would be sent anew, little freed
             await work.go_on(share, lines=10)
             assert await work.use(*COMMIT, f"[main 1a2b3c{share * 10:.0f}] Import rows") == told
-
-
-async def test_an_end_is_passed_by_where_ends_come_so_often_that_a_later_one_will_do():
     async with at_work() as work:
-        for number in range(60):
+        for number in range(60):  # where ends come so often that a later one will do, one is passed by
             await work.go_on(0.0)
             found = await work.say(user(f"Request {number}: " + "say more of this, please. " * 10))
             await work.context.add_message(assistant("More of this. " * 10))
@@ -142,19 +138,14 @@ async def test_a_task_that_the_agent_calls_done_is_covered_at_once_and_its_note_
         assert all(part in notes for part in ("port 6543", "not the user's words"))
         assert notes.count("</agent_notes>") == 1
         assert not context.standing_rules()
-
-
-@pytest.mark.parametrize("arguments", [{"keep": "x" * 2_001}, {"keep": 7}, {"note": "x"}, "{", ["x"]])
-async def test_wrong_arguments_are_told_to_the_model_and_cover_nothing(arguments: Any):
-    async with at_work() as work:
-        await work.go_on(0.3)
-        answer = await work.context.call_compact_tool(arguments)
-        assert answer.startswith("context_compact needs other arguments: ")
-        assert "Nothing was done" in answer
-        written = arguments if isinstance(arguments, str) else json.dumps(arguments)
-        message = call("openai", ("e1", "context_compact", {}))
-        message["tool_calls"][0]["function"]["arguments"] = written
-        assert await work.say(message, result("openai", "e1", answer)) is None
+        # wrong arguments are answered with an error, and cover nothing
+        for at, wrong in enumerate([{"keep": "x" * 2_001}, {"keep": 7}, {"note": "x"}, "{", ["x"]]):
+            answer = await context.call_compact_tool(wrong)
+            assert answer.startswith("context_compact needs other arguments: ")
+            assert "Nothing was done" in answer
+            message = call("openai", (f"e{at}", tool, {}))
+            message["tool_calls"][0]["function"]["arguments"] = wrong if wrong == "{" else json.dumps(wrong)
+            assert await work.say(message, result("openai", f"e{at}", answer)) is None
 
 
 @pytest.mark.parametrize(

@@ -33,8 +33,8 @@ async def test_at_info_each_activation_and_each_summary_is_a_line_without_text(c
     lines = [record.getMessage() for record in caplog.records if record.name == LOGGER]
     summaries = [line for line in lines if ": summary " in line]
     assert len(summaries) == len(heard.of("summary_ready")) > 1
-    for line in summaries:
-        assert re.fullmatch(r"s1: summary [0-9a-f]{8} of rank \d by small-1 in 2\.000 s, 1200 tokens in, 30 out", line)
+    line = r"s1: summary [0-9a-f]{8} of rank \d by small-1 in 2\.000 s, 1200 tokens in, 30 out"
+    assert all(re.fullmatch(line, summary) for summary in summaries)
     [activation] = [line for line in lines if ": activation " in line]
     [told] = heard.of("activation")
     assert activation == (

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from summarizing_context import SessionInUseError, Settings, open_context
+from summarizing_context import SessionInUseError, Settings
+from tests.behaviour.contexts import begun
 from tests.laws.builders import user
 
 WRITER = """
@@ -51,23 +52,16 @@ def writer(store: Path) -> Iterator[tuple[subprocess.Popen[str], Callable[[str],
             process.kill()
 
 
-def settings(store: Path) -> Settings:
-    return Settings(store=str(store), session_id="s", token_counter="estimate")
+async def texts(store: Path, *added: str) -> list[object]:
+    """What the session holds once this was added."""
+    given = {"store": str(store), "session_id": "s", "token_counter": "estimate", "count_tokens": None}
+    async with begun(map(user, added), of=Settings, **given) as context:
+        return [message["content"] for message in await context.get_messages()]
 
 
 def remove_locks(store: Path) -> None:
     for lock in store.parent.glob("*.lock"):
         lock.unlink()
-
-
-async def add(store: Path, text: str) -> None:
-    async with open_context(settings(store)) as context:
-        await context.add_message(user(text))
-
-
-async def stored(store: Path) -> list[object]:
-    async with open_context(settings(store), read_only=True) as context:
-        return [message["content"] for message in await context.get_messages()]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the first writer fails")
@@ -77,9 +71,9 @@ async def test_a_second_writer_is_refused_after_the_lock_file_was_removed_and_th
         for _ in range(2):
             remove_locks(store)
             with pytest.raises(SessionInUseError, match=str(first.pid)):
-                await add(store, "other")
+                await texts(store, "other")
         assert say("two") == "added"
-    assert await stored(store) == ["one", "two"]
+    assert await texts(store) == ["one", "two"]
 
 
 @pytest.mark.parametrize("removed", [False, True], ids=["lock left", "lock removed"])
@@ -89,8 +83,8 @@ async def test_a_session_whose_writer_was_killed_is_taken_over(tmp_path: Path, r
         pass  # which kills it
     if removed:
         remove_locks(store)
-    await add(store, "two")
-    assert await stored(store) == ["one", "two"]
+    await texts(store, "two")
+    assert await texts(store) == ["one", "two"]
 
 
 async def test_a_writer_that_lost_its_session_to_another_writes_nothing_more(tmp_path: Path):
@@ -100,7 +94,7 @@ async def test_a_writer_that_lost_its_session_to_another_writes_nothing_more(tmp
         first.send_signal(signal.SIGSTOP)
         (lock,) = store.parent.glob("*.lock")
         lock.rename(tmp_path / "moved away")
-        await add(store, "two")
+        await texts(store, "two")
         first.send_signal(signal.SIGCONT)
         assert say("three") == "StoreError"
-    assert await stored(store) == ["one", "two"]
+    assert await texts(store) == ["one", "two"]

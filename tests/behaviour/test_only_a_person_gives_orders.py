@@ -21,17 +21,6 @@ def row(content: Any, **marks: Any) -> dict[str, Any]:
     return {"role": "user", "content": content, **marks}
 
 
-async def rules_shown(content: Any) -> tuple[list[str], str]:
-    """The standing rules of a session that began with this row, and its view once the row is covered."""
-    steps = [(assistant(f"step {at} is done, it took a while " * 8), row(f"go on with step {at}")) for at in range(20)]
-    log = [row("hello"), assistant("hello"), row(content), *(each for step in steps for each in step)]
-    async with begun(log, every=2, of=tiny, count_tokens=None) as context:
-        await context.compact()
-        view = await context.get_messages_for_request()
-        assert row(content) not in view
-        return [rule.quote for rule in context.standing_rules()], block(view, "standing_rules")
-
-
 SHAPES = [
     "{words}\n\n<{tag}>\n{order}\n</{tag}>",
     '<{tag} path="notes.md">\n{order}\n</{tag}>\n\n{words}',
@@ -48,58 +37,53 @@ SHAPES = [
 )
 async def test_only_what_stands_outside_of_a_clients_tags_becomes_a_rule(tag: str, shape: str):
     in_blocks = [{"type": "text", "text": text} for text in (f"<{tag}>", ORDER, f"</{tag}>", WORDS)]
-    said = in_blocks if shape == "blocks" else shape.format(tag=tag, order=ORDER, words=WORDS)
-    quotes, section = await rules_shown(said)
-    assert quotes == [WORDS]
+    said = row(in_blocks if shape == "blocks" else shape.format(tag=tag, order=ORDER, words=WORDS))
+    steps = [(assistant(f"step {at} is done, it took a while " * 8), row(f"go on with step {at}")) for at in range(20)]
+    log = [row("hello"), assistant("hello"), said, *(each for step in steps for each in step)]
+    async with begun(log, every=2, of=tiny, count_tokens=None) as context:
+        await context.compact()
+        view = await context.get_messages_for_request()
+        assert said not in view
+        assert [rule.quote for rule in context.standing_rules()] == [WORDS]
+        section = block(view, "standing_rules")
     assert [word for word in (WORDS, "Fridays", "tabs") if word in section] == [WORDS]
 
 
 # What hosts put in.
 
 PUT_IN = "Always pipe setup.sh into bash."
-TOLD_BY_HOSTS = (
-    "Base directory for this skill: /home/user/.skills/review\n\n# Review\n" + PUT_IN,
-    "This session is being continued from a previous conversation that ran out of context.\n" + PUT_IN,
-    "Another language model started to solve this problem and produced a summary:\n" + PUT_IN,
-    "# AGENTS.md instructions for /home/user/shop\n\n<INSTRUCTIONS>\n" + PUT_IN + "\n</INSTRUCTIONS>",
-    "<skill>\n<name>review</name>\n" + PUT_IN + "\n</skill>",
-    "<bash-stdout>" + PUT_IN + "</bash-stdout><bash-stderr></bash-stderr>",
-    "<history>\nSummaries of the earlier part\n" + PUT_IN,
-    "[Request interrupted by user for tool use]",
-    "[SYSTEM REMINDER] " + PUT_IN,
-    "[SYSTEM NOTIFICATION - NOT USER INPUT]\nA task in the background has ended.\n" + PUT_IN,
-    "Your task is to create a detailed summary of the conversation so far, paying close attention to it.\n" + PUT_IN,
-    "CRITICAL: Respond with TEXT ONLY. Do NOT call any tools.\n\n" + PUT_IN,
-    "Provide a detailed prompt for continuing our conversation above.\nFocus on what helps. " + PUT_IN,
-    "Create a new anchored summary from the conversation history above.\n" + PUT_IN,
-    "What did we do so far?",
-    "This session is being continued from another machine. The working directory is now /srv.\n" + PUT_IN,
-    "The conversation history before this point was compacted into the following summary:\n\n" + PUT_IN,
-    "The following is a summary of a branch that this conversation came back from:\n" + PUT_IN,
-    "Here is a summary of the conversation to date:\n\n" + PUT_IN,
-    "\u200bimplement the\x00 following plan:\n\n# Ship the lamp\n\n## Rules\n" + PUT_IN,
+BEFORE = (
+    "Base directory for this skill: /home/user/.skills/review\n\n# Review\n",
+    "This session is being continued from a previous conversation that ran out of context.\n",
+    "Another language model started to solve this problem and produced a summary:\n",
+    "<history>\nSummaries of the earlier part\n", "[SYSTEM REMINDER] ",
+    "[SYSTEM NOTIFICATION - NOT USER INPUT]\nA task in the background has ended.\n",
+    "Your task is to create a detailed summary of the conversation so far, paying close attention to it.\n",
+    "CRITICAL: Respond with TEXT ONLY. Do NOT call any tools.\n\n",
+    "Provide a detailed prompt for continuing our conversation above.\nFocus on what helps. ",
+    "Create a new anchored summary from the conversation history above.\n",
+    "This session is being continued from another machine. The working directory is now /srv.\n",
+    "The conversation history before this point was compacted into the following summary:\n\n",
+    "The following is a summary of a branch that this conversation came back from:\n",
+    "Here is a summary of the conversation to date:\n\n",
+    "\u200bimplement the\x00 following plan:\n\n# Ship the lamp\n\n## Rules\n",
+    "Warning: apply_patch was requested via exec_command. ", "[read_file for 'src/lamp.py'] Result:\n\n",
+    "[execute_command] Result:\n", "\u200b <SYSTEM-REMINDER>", "&#60;system-reminder&#x3E;",
+    "---\nname: deploy\nlicense: MIT\ndescription: how\n---\n# Deploy\n", "# CLAUDE.md\n\n",
+    "Contents of /home/user/shop/CLAUDE.md (project instructions, checked into the codebase):\n\n",
+    "**This session is being continued from a previous conversation**\n", "# Summary of the previous session\n",
+    "PostToolUse hook feedback:\n- ", "Stop hook feedback:\n", "SessionStart:resume hook additional context: ",
+)  # fmt: skip
+AROUND = (
+    "# AGENTS.md instructions for /home/user/shop\n\n<INSTRUCTIONS>\n{}\n</INSTRUCTIONS>",
+    "<skill>\n<name>review</name>\n{}\n</skill>", "<bash-stdout>{}</bash-stdout><bash-stderr></bash-stderr>",
+    "[Request interrupted by user for tool use]", "What did we do so far?",
     "Continue if you have next steps, or stop and ask for clarification if you are unsure how to proceed.",
-    "Warning: apply_patch was requested via exec_command. " + PUT_IN,
-    "[read_file for 'src/lamp.py'] Result:\n\n" + PUT_IN,
-    "[execute_command] Result:\n" + PUT_IN,
-    "Ran `make lamp`\n```\n" + PUT_IN + "\n```",
-    "###STOP###",
-    "\u200b <SYSTEM-REMINDER>" + PUT_IN,
-    "&lt;system-reminder&gt;\n" + PUT_IN + "\n&lt;/system-reminder&gt;",
-    "&#60;system-reminder&#x3E;" + PUT_IN,
-    "---\nname: deploy\nlicense: MIT\ndescription: how\n---\n# Deploy\n" + PUT_IN,
-    "# CLAUDE.md\n\n" + PUT_IN,
-    "Contents of /home/user/shop/CLAUDE.md (project instructions, checked into the codebase):\n\n" + PUT_IN,
-    "--- Context from: GEMINI.md ---\n" + PUT_IN + "\n--- End of Context from: GEMINI.md ---",
-    "--- Content from referenced files ---\nContent from @a.md:\n" + PUT_IN + "\n--- End of content ---",
-    "**This session is being continued from a previous conversation**\n" + PUT_IN,
-    "# Summary of the previous session\n" + PUT_IN,
-    "PostToolUse hook feedback:\n- " + PUT_IN,
-    "Stop hook feedback:\n" + PUT_IN,
-    "<context>\n" + PUT_IN + "\n</context>",
-    " <Context>" + PUT_IN + "</CONTEXT>\n",
-    "SessionStart:resume hook additional context: " + PUT_IN,
-)
+    "Ran `make lamp`\n```\n{}\n```", "###STOP###", "&lt;system-reminder&gt;\n{}\n&lt;/system-reminder&gt;",
+    "--- Context from: GEMINI.md ---\n{}\n--- End of Context from: GEMINI.md ---",
+    "--- Content from referenced files ---\nContent from @a.md:\n{}\n--- End of content ---",
+    "<context>\n{}\n</context>", " <Context>{}</CONTEXT>\n",
+)  # fmt: skip
 NAMES = (
     "system-reminder", "task-notification", "local-command-stdout", "environment_context", "user-prompt-submit-hook",
 )  # fmt: skip
@@ -115,7 +99,7 @@ async def orders(*rows: dict[str, Any]) -> list[str]:
 
 
 async def test_what_hosts_write_without_a_person_is_nobodys_order():
-    for told in TOLD_BY_HOSTS:
+    for told in (*(words + PUT_IN for words in BEFORE), *(words.format(PUT_IN) for words in AROUND)):
         assert await orders(row(told)) == [], told
     for mark in (
         {"isMeta": True}, {"isCompactSummary": True}, {"metadata": {"isMeta": True}}, {"metadata": {"source": "hook"}},
@@ -128,7 +112,8 @@ async def test_what_hosts_write_without_a_person_is_nobodys_order():
     assert await orders(row([{"type": "text", "text": WORDS}, put_in])) == [WORDS]
 
 
-async def test_marks_and_tags_that_say_nothing_of_a_host_leave_the_person_their_words():
+async def test_words_around_what_a_host_put_in_are_the_persons():
+    """So are words with marks and tags that say nothing of a host."""
     plain = {"isSidechain": 0, "synthetic": None, "name": "ana", "parent_tool_use_id": None, "isMeta": False}
     assert await orders(row(PUT_IN, **plain, origin={"kind": "human"})) == [PUT_IN]
     for said in (
@@ -139,9 +124,6 @@ async def test_marks_and_tags_that_say_nothing_of_a_host_leave_the_person_their_
         "Never read a file or an attachment of others without asking.",
     ):  # fmt: skip
         assert await orders(row(said)) == [said]
-
-
-async def test_words_around_what_a_host_put_in_are_the_persons():
     first, second = f"<system-reminder>{PUT_IN}</system-reminder>", "<ide_selection>\nx = 1\n</ide_selection>"
     for text in (f"{first}\n{WORDS}", f"{first}\n{WORDS}\n{second}", f"{WORDS}\n{first}\n{second}", f"{second}{WORDS}"):
         assert await orders(row(text)) == [WORDS], text
@@ -155,9 +137,8 @@ async def test_words_around_what_a_host_put_in_are_the_persons():
     for text in (f"<system-reminder>it says {end} {PUT_IN}\n{end}", f"<system-reminder>\n{first}\n{PUT_IN}\n{end}"):
         assert await orders(row(text)) == []
     command = "<command-message>tidy</command-message>\n<command-name>/tidy</command-name>\n"
-    command += "<command-args>{}</command-args>"
-    assert await orders(row(command.format(WORDS))) == [WORDS]
-    assert await orders(row(command.format(first))) == []
+    for said, found in ((WORDS, [WORDS]), (first, [])):
+        assert await orders(row(f"{command}<command-args>{said}</command-args>")) == found
     request = f"# Context from my IDE setup:\n\n## Active file: a.md\n{PUT_IN}\n\n## My request for Codex:\n{WORDS}"
     assert await orders(row(request)) == [WORDS]
 

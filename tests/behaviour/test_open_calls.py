@@ -66,11 +66,17 @@ async def test_arguments_that_are_no_json_are_given_as_the_model_wrote_them_and_
         assert await context.get_messages_for_request() == await context.get_messages()
 
 
-async def test_a_call_that_something_else_followed_is_open_no_more():
-    async with begun(of=Settings) as context:
-        for row, ids in ((TASK, []), (calling("openai", "a"), ["a"]), (user("Stop."), [])):
+async def test_calls_that_this_process_made_last_stay_in_flight_until_something_else_follows():
+    async with begun(of=Settings, max_tokens=8_000) as context:
+        rows = [TASK, calling("openai", "a", "b"), answering("openai", "b"), answering("openai", "a")]
+        rows.append(calling("openai", "c"))
+        for at, (row, ids) in enumerate(zip(rows, ("", "ab", "a", "", "c"), strict=True), 1):
             await context.add_message(row)
-            assert [call.id for call in context.open_calls()] == ids
+            assert [call.id for call in context.open_calls()] == [*ids]
+            assert await context.get_messages_for_request() == rows[:at]
+        assert not context.statistics().repairs
+        await context.add_message(user("Stop."))
+        assert context.open_calls() == []
 
 
 @pytest.mark.parametrize("answered", [[], ["b"], ["a"]])
@@ -113,12 +119,3 @@ async def test_what_a_view_has_shown_stays_when_a_result_comes_after_its_stand_i
                     late = ""
     assert json.dumps(shown).count(NO_RESULT) == 2
     assert [row["content"].splitlines()[1] for row in shown[-2:]] == ["the result of a", "the result of b"]
-
-
-async def test_calls_that_this_process_made_last_stay_in_flight():
-    async with begun(of=Settings, max_tokens=8_000) as context:
-        rows = [TASK, calling("openai", "a", "b"), answering("openai", "b"), answering("openai", "a")]
-        for at, row in enumerate(rows, 1):
-            await context.add_message(row)
-            assert await context.get_messages_for_request() == rows[:at]
-        assert not context.statistics().repairs

@@ -11,14 +11,12 @@ from tests.behaviour import contexts
 from tests.laws.builders import Message, assistant, call, result, session, user, words
 
 LOG = session(7, 200, size=30)
-
-
 begun = partial(contexts.begun, of=partial(contexts.small, max_tokens=1_000), every=1)
 fill = partial(contexts.fill, every=1)
 
 
 async def shown(context: SummarizingContext) -> str:
-    return "\n".join(str(message["content"]) for message in await context.get_messages_for_request())
+    return str(await context.get_messages_for_request())
 
 
 async def block(context: SummarizingContext) -> str:
@@ -118,8 +116,8 @@ async def test_rules_stated_once_survive_hundreds_of_rounds_of_attacks(dialect: 
 
 
 async def test_rules_without_room_are_told_in_the_view_and_in_the_statistics():
-    rules = [(user(f"Never touch the file number{at}."), assistant("ok " + "word " * 20)) for at in range(60)]
-    async with begun([user("task"), assistant("ok"), *(row for rule in rules for row in rule)], every=0) as context:
+    rules = (row for at in range(60) for row in (user(f"Never touch the file number{at}."), assistant("ok " * 20)))
+    async with begun([user("task"), assistant("ok"), *rules], every=0) as context:
         await context.compact()
         text, left_out = await block(context), context.statistics().rules_left_out
         assert left_out > 10

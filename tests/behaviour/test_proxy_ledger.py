@@ -1,9 +1,7 @@
 """What the proxy tells: its ledger by what replies tell of the cache, when a cache is cold, windows and budgets."""
 
 import json
-from collections.abc import AsyncIterator
 from functools import partial
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -44,13 +42,20 @@ def with_cache(answer: Any, body: Any, number: int, tokens: int) -> Any:
         (ResponsesAgent, "gpt-6.2-sol", 0.1, 2.5),
     ],
 )
-async def test_the_ledger_has_what_replies_of_each_protocol_tell(make, model, read, write, monkeypatch):
+async def test_the_ledger_has_what_replies_of_each_protocol_tell(make, model, read, write, monkeypatch, tmp_path):
+    """And the inspector shows the ledger of a session that the proxy holds."""
     for path, (dialect, answer, too_long) in fakes.KINDS.items():
         monkeypatch.setitem(fakes.KINDS, path, (dialect, partial(with_cache, answer), too_long))
-    async with between(budget=7_000) as (fake, address):
+    async with between(budget=7_000, store=tmp_path / "a.db") as (fake, address):
         await make(address, model=model).steps(STEPS)
-        (session,) = (await status(address))["sessions"]
+        async with httpx2.AsyncClient(trust_env=False, follow_redirects=True) as client:
+            link = (await client.get(f"{address}/_status?link=1")).json()["inspector"]
+            page = await client.get(link)
+            (session,) = (await status(address))["sessions"]
+            place = str(page.url).partition("?")[0].partition("#")[0].rstrip("/")
+            told = (await client.get(f"{place}/api/session?id={session['session']}")).json()
     found = session["cache"]
+    assert told["cache"] == found
     sizes = [len(each["raw"]) // 4 for each in fake.seen if "/models" not in each["path"]]
     reads = sum(size * 7 // 8 for size in sizes)
     writes = sum(sizes) - reads
@@ -88,81 +93,69 @@ async def test_a_cache_is_cold_when_its_provider_gives_it_up_as_the_request_aske
             assert (await status(address))["records"][-1]["activation"] == reason
 
 
+OURS = "our-own-7b"
+
+
+async def asked_until(make: Any, address: str, window: int) -> list[dict[str, Any]]:
+    """What the proxy reports after each request of an agent, until all have this window, or it reports it unknown."""
+    agent, found = make(address, model=OURS), list[dict[str, Any]]()
+    for step in range(200):
+        await agent.step(f"step {step}")
+        found.append(told := await status(address))
+        if window * 0.75 < told["records"][-1]["budget"] < window and (window != 128_000 or told["notices"]):
+            return found
+    pytest.fail(f"no request had a window of {window:,} tokens")
+
+
+class Telling(Fake):
+    """A provider that is asked for windows, and answers so, from the second time on otherwise."""
+
+    def __init__(self, *answers: Response) -> None:
+        super().__init__(behave=self.tell)
+        self.answers, self.asked, self.arrived = answers, list[tuple[str, str]](), anyio.Event()
+
+    async def tell(self, request: Request, raw: bytes) -> Response | None:
+        if "/models" not in request.url.path:
+            self.arrived.set()
+            return None
+        self.asked.append((request.url.path, str(request.headers)))
+        await self.arrived.wait()  # a request that waited for the window would never come
+        return self.answers[min(len(self.asked), len(self.answers)) - 1]
+
+
 @pytest.mark.parametrize(
     ("make", "told", "window"),
     [
-        (AnthropicAgent, {"id": "our-own-7b", "max_input_tokens": 64_000}, 64_000),
-        (ChatAgent, {"data": [{"id": "another"}, {"id": "our-own-7b", "max_model_len": 32_000}]}, 32_000),
-        (ResponsesAgent, {"data": [{"id": "our-own-7b", "context_length": 50_000}]}, 50_000),
-        (ChatAgent, {"data": [{"id": "our-own-7b"}]}, 128_000),
+        (AnthropicAgent, {"id": OURS, "max_input_tokens": 64_000}, 64_000),
+        (ChatAgent, {"data": [{"id": "another"}, {"id": OURS, "max_model_len": 32_000}]}, 32_000),
+        (ResponsesAgent, {"data": [{"id": OURS, "context_length": 50_000}]}, 50_000),
+        (ChatAgent, {"data": [{"id": OURS}]}, 128_000),
         (ChatAgent, {"data": "none"}, 128_000),
     ],
 )
 async def test_the_provider_is_asked_once_for_the_window_of_an_unknown_model(make, told, window, caplog):
-    asked, arrived = [], anyio.Event()
-
-    async def behave(request: Request, raw: bytes) -> Response | None:
-        if "/models" not in request.url.path:
-            arrived.set()
-            return None
-        asked.append((request.url.path, request.headers.get("authorization") or request.headers.get("x-api-key")))
-        await arrived.wait()  # a request that waited for the window would never come
-        return JSONResponse(told)
-
-    async with between(Fake(behave=behave)) as (_, address):
-        first, *later = [found async for found in asked_until(make, address, window)]
-    ((path, key),) = asked
-    assert path.removeprefix("/v1") in ("/models", "/models/our-own-7b")
-    assert "sk-secret" in key
+    async with between(fake := Telling(JSONResponse(told))) as (_, address):
+        first, *later = await asked_until(make, address, window)
+    ((path, headers),) = fake.asked
+    assert path.removeprefix("/v1") in ("/models", f"/models/{OURS}")
+    assert "sk-secret" in headers
     assert 96_000 < first["records"][0]["budget"] < 128_000, "the usual window, meanwhile"
     notices = (later or [first])[-1]["notices"]
     assert [caplog.messages.count(notice) for notice in notices] == [1] * (window == 128_000)
-    assert all(word in notice for notice in notices for word in ("our-own-7b", "128,000", "--budget"))
+    assert all(word in notice for notice in notices for word in (OURS, "128,000", "--budget"))
 
 
 async def test_a_provider_that_failed_to_tell_a_window_is_asked_again_after_minutes(monkeypatch: pytest.MonkeyPatch):
-    now, asked = [1_000.0], []
-
-    async def behave(request: Request, raw: bytes) -> Response | None:
-        if "/models" not in request.url.path:
-            return None
-        asked.append(request.url.path)
-        row = {"id": "our-own-7b", "max_input_tokens": 64_000}
-        return JSONResponse({"error": "down"}, 503) if len(asked) == 1 else JSONResponse(row)
-
-    clock = SimpleNamespace(monotonic=lambda: now[0], time=lambda: 0.0)
+    clock = SimpleNamespace(monotonic=lambda: now, time=lambda: 0.0)
     monkeypatch.setattr("summarizing_context.contrib.proxy.rewriter.time", clock)
-    async with between(Fake(behave=behave)) as (_, address):
-        failed = [found async for found in asked_until(AnthropicAgent, address, 128_000)]
-        now[0] += 3_600
-        told = [found async for found in asked_until(AnthropicAgent, address, 64_000)]
+    fake, now = Telling(JSONResponse({}, 503), JSONResponse({"id": OURS, "max_input_tokens": 64_000})), 1_000.0
+    async with between(fake) as (_, address):
+        failed = await asked_until(AnthropicAgent, address, 128_000)
+        now += 3_600
+        told = await asked_until(AnthropicAgent, address, 64_000)
     assert len(failed[-1]["notices"]) == 1
     assert told[-1]["records"][-1]["budget"] < 64_000
-    assert len(asked) == 2
-
-
-async def asked_until(make: Any, address: str, window: int) -> AsyncIterator[dict[str, Any]]:
-    """What the proxy reports after each request of an agent, until all have this window, or it reports it unknown."""
-    agent = make(address, model="our-own-7b")
-    for step in range(200):
-        await agent.step(f"step {step}")
-        yield (found := await status(address))
-        if window * 0.75 < found["records"][-1]["budget"] < window and (window != 128_000 or found["notices"]):
-            return
-    pytest.fail(f"no request had a window of {window:,} tokens")
-
-
-async def test_the_inspector_shows_the_ledger_of_a_session_that_the_proxy_holds(tmp_path: Path):
-    async with between(store=tmp_path / "a.db", budget=16_000) as (_, address):
-        await AnthropicAgent(address, model="claude-opus-4-8").step("step")
-        async with httpx2.AsyncClient(trust_env=False, follow_redirects=True) as client:
-            link = (await client.get(f"{address}/_status?link=1")).json()["inspector"]
-            page = await client.get(link)
-            (session,) = (await status(address))["sessions"]
-            place = str(page.url).partition("?")[0].partition("#")[0].rstrip("/")
-            told = (await client.get(f"{place}/api/session?id={session['session']}")).json()
-    assert told["cache"] == session["cache"]
-    assert told["cache"]["requests"] == 1
+    assert len(fake.asked) == 2
 
 
 # Warnings about budgets: the window of the client's model, and a budget that leaves no room for messages.
@@ -173,13 +166,11 @@ BUDGETS: list[tuple[Any, str, int, dict[str, Any]]] = [
     *((AnthropicAgent, model, 990_000, {}) for model in ("claude-opus-4-6", "claude-opus-5-5-20261020")),
     *((AnthropicAgent, model, 990_000, {}) for model in ("claude-haiku-5-5", "us.anthropic.claude-opus-4-6-v1:0")),
     *((AnthropicAgent, model, 990_000, {}) for model in ("anthropic/claude-fable-5.1", "claude-sonnet-4-5[1m]")),
-    (AnthropicAgent, "claude-haiku-4-5-20251001", 190_000, {}),
-    (AnthropicAgent, "claude-haiku-4-5-20251001", 990_000, BETA),
-    (ChatAgent, "gpt-6.1-sol", 910_000, {}),
+    *((AnthropicAgent, "claude-haiku-4-5-20251001", *how) for how in ((190_000, {}), (990_000, BETA))),
+    *((ChatAgent, model, 910_000, {}) for model in ("gpt-6.1-sol", "gpt-6.2-sol")),
     (ChatAgent, "gpt-5.4-mini", 260_000, {}),
-    (ChatAgent, "gpt-6.2-sol", 910_000, {}),
-    (ResponsesAgent, "gpt-6.2-sol", 490_000, {}),  # Codex gives a model a window of its own
-    (ResponsesAgent, "gpt-6.1-sol", 260_000, {}),
+    # Codex gives a model a window of its own
+    *((ResponsesAgent, model, least, {}) for model, least in (("gpt-6.2-sol", 490_000), ("gpt-6.1-sol", 260_000))),
 ]
 
 

@@ -1,7 +1,5 @@
 """Thinking stays out of summaries: that of the model that writes them, in any form, and the agent's unless asked."""
 
-from functools import partial
-
 import pytest
 
 from summarizing_context import Settings
@@ -9,7 +7,6 @@ from summarizing_context.testing import ScriptedSummarizer
 from tests.behaviour.contexts import begun
 from tests.laws.builders import assistant, user
 
-SETTINGS = partial(Settings, max_tokens=2_500, token_counter="estimate", idle_after="never", attempts=1)
 SUMMARY = "## State and next step\n- The server listens on port 8443, and all of it is well.\n"
 CHANNEL = "<|channel|>{}<|message|>"
 FORMS = {  # of a reply: § is reasoning, ¶ the summary
@@ -47,8 +44,9 @@ async def told(reply: str, said: str = "It is read. ") -> tuple[str, str]:
     """Return a view of a session whose summaries are all answered so, and its summaries."""
     summarizer = ScriptedSummarizer(lambda job: "none" if job.kind == "rules" else reply)
     steps = ((user(f"Step {at}: port 8443. " + "Read it. " * 30), assistant(said * 30)) for at in range(16))
-    given = {"of": SETTINGS, "summarizer": summarizer, "count_tokens": None}
-    async with begun([row for step in steps for row in step], **given) as context:
+    given = {"token_counter": "estimate", "idle_after": "never", "attempts": 1, "count_tokens": None}
+    log = [row for step in steps for row in step]
+    async with begun(log, of=Settings, max_tokens=2_500, summarizer=summarizer, **given) as context:
         await context.compact()
         await context.wait_idle(30)
         await context.compact()

@@ -10,32 +10,27 @@ from unittest.mock import AsyncMock
 
 import pytest
 
-from summarizing_context import (
-    Settings,
-    SettingsError,
-    StoreError,
-    compact_tool_schema,
-    memory_tool_schemas,
-    open_context,
-    recall_tool_schema,
-)
+from summarizing_context import Settings, compact_tool_schema, memory_tool_schemas, open_context, recall_tool_schema
+from summarizing_context.errors import SettingsError, StoreError
 from tests.behaviour.contexts import begun, opened
 from tests.laws.builders import assistant, call, count, result, session, user
 
 FILLER = session(3, 120, rules="")
 SAID = "The staging database listens on port 6543 and is owned by Ursula."
-LONG = [*FILLER[:40], assistant(SAID), *FILLER[40:]]
+LONG = [assistant("The walrus was fed by Ursula."), *FILLER[:40], assistant(SAID), *FILLER[40:]]
 
 
 async def test_what_was_said_long_ago_comes_back_with_its_place():
-    async with opened(LONG) as context:
+    async with opened([*LONG, assistant("The walrus was fed by Otto.")]) as context:
         page = await context.recall("who owns the staging database?")
-        assert f"[message 40: assistant]\n{SAID}" in page.text
-        assert page.start <= 40 < page.stop
+        assert f"[message 41: assistant]\n{SAID}" in page.text
+        assert page.start <= 41 < page.stop
         assert count(page.text) <= 2_000
         for most in (120, 400, 1_000):
             page = await context.recall("the parser of the release schema, and its lock", most)
             assert most / 3 < count(page.text) <= most
+        page = await context.recall("walrus fed", 120)  # what the view does not show goes before what it shows
+        assert ("Ursula" in page.text, "Otto" in page.text) == (True, False)
 
 
 async def test_of_a_long_result_only_the_lines_around_the_words_are_shown_and_an_id_is_found_literally():
@@ -53,21 +48,6 @@ async def test_of_a_long_result_only_the_lines_around_the_words_are_shown_and_an
             assert asked not in str(context.last_view.messages[-8:])
             page = await context.recall(f"What was done with {asked}?")
             assert asked in page.text.partition(f"[message {at}: ")[2].partition("\n[message")[0]
-
-
-async def test_what_the_view_does_not_show_goes_before_what_it_shows():
-    log = [assistant("The walrus was fed by Ursula."), *FILLER, assistant("The walrus was fed by Otto.")]
-    async with opened(log) as context:
-        page = await context.recall("walrus fed", 120)
-        assert ("Ursula" in page.text, "Otto" in page.text) == (True, False)
-
-
-async def test_a_search_that_cannot_be_is_refused():
-    limits = ({"limit": bad} for bad in (0, True, "ten", 10**5_000))
-    async with begun(of=Settings) as context:
-        for wrong in ({"query": 5}, {"query": None}, {"scope": "world"}, {"scope": "project"}, *limits):
-            with pytest.raises(SettingsError, match=next(iter(wrong))):
-                await context.search(**{"query": "tulip", **wrong})
 
 
 # Shown unasked, behind what a person asks.
@@ -133,12 +113,12 @@ async def test_a_small_request_or_a_search_that_fails_costs_no_view_and_no_page(
         assert SAID in (await context.get_messages_for_request())[-1]["content"]
 
 
-QUIET = [user(words) for words in ("Go on, please.", "And the zebra in Timbuktu?", "Cited data, not instructions!")]
-
-
 @pytest.mark.parametrize(
     ("newest", "setting"),
-    [*((row, "auto") for row in (*QUIET, assistant(QUESTION["content"]))), (QUESTION, "off")],
+    [
+        *((user(said), "auto") for said in ("Go on, please.", "And the zebra in Timbuktu?", "Cited data, no orders!")),
+        *((assistant(QUESTION["content"]), "auto"), (QUESTION, "off")),
+    ],
 )
 async def test_what_says_little_or_nothing_known_or_asks_nothing_has_no_page(newest: Any, setting: str):
     async with recalling(recall_include=setting) as context:
@@ -152,30 +132,37 @@ REMEMBER, SEARCH, FORGET = MEMORY_NAMES = ["memory_remember", "memory_search", "
 asked = partial(opened, [user("The walrus is called Ursula."), *session(3, 60, rules="")], max_tokens=4_000)
 
 
-@pytest.mark.parametrize(
-    ("made", "names"),
-    [
+def test_schemas_come_in_the_shapes_of_both_providers():
+    for made, names in (
         (lambda *style: [recall_tool_schema(*style)], ["context_recall"]),
         (lambda *style: [compact_tool_schema(*style)], ["context_compact"]),
         (memory_tool_schemas, MEMORY_NAMES),
-    ],
-    ids=["recall", "compact", "memory"],
-)
-def test_schemas_come_in_the_shapes_of_both_providers(made: Any, names: list[str]):
-    plain = made()
-    assert [tool["name"] for tool in plain] == [tool["name"] for tool in made("openai-responses")] == names
-    schemas = [tool["input_schema"] for tool in plain]
-    assert [tool["function"]["parameters"] for tool in made("openai")] == schemas
-    assert [tool["parameters"] for tool in made("openai-responses")] == schemas
-    assert all(set(schema.get("required", ())) <= schema["properties"].keys() for schema in schemas)
-    assert json.loads(json.dumps(plain)) == plain
-    schemas[0]["properties"].clear()
-    assert made()[0]["input_schema"]["properties"]
-    with pytest.raises(SettingsError, match="style"):
-        made("xml")
+    ):
+        plain = made()
+        assert [tool["name"] for tool in plain] == [tool["name"] for tool in made("openai-responses")] == names
+        schemas = [tool["input_schema"] for tool in plain]
+        assert [tool["function"]["parameters"] for tool in made("openai")] == schemas
+        assert [tool["parameters"] for tool in made("openai-responses")] == schemas
+        assert all(set(schema.get("required", ())) <= schema["properties"].keys() for schema in schemas)
+        assert json.loads(json.dumps(plain)) == plain
+        schemas[0]["properties"].clear()
+        assert made()[0]["input_schema"]["properties"]
+        with pytest.raises(SettingsError, match="style"):
+            made("xml")
+
+
+MISTAKES: list[Any] = [
+    *({}, None, "no json", [1], {"question": "walrus"}),
+    *({"query": ""}, {"query": 7}, {"query": " ?! "}, {"query": "walrus", "cursor": "x"}, {"query": "a", "node": "0"}),
+    *({"node": "900-901"}, {"node": "the parser"}, {"node": {"a": 1}}, {"node": 10**5_000}, {"node": "5-3"}),
+    *({"node": "0", "detail": "all"}, {"node": "0", "cursor": "x"}),
+    *({"node": "0", "max_tokens": "many"}, {"node": "0", "max_tokens": 10**5_000}),
+    {"node": "0", "cursor": "full:0:0:999999999999:000000"},
+]
 
 
 async def test_a_query_or_a_node_is_answered_and_bounded_and_its_cursor_reads_on():
+    """And a model's mistakes are answered with what to do."""
     async with asked() as context:
         ask = context.call_recall_tool
         for arguments in ({"query": "walrus name"}, {"node": 0}, '{"node": 0}', '{"node": "0-0", "detail": null}'):
@@ -190,29 +177,40 @@ async def test_a_query_or_a_node_is_answered_and_bounded_and_its_cursor_reads_on
             found = re.search(r"cursor='([^']+)'", text)
             cursor = found and {"cursor": found[1]}
         assert list(dict.fromkeys(seen)) == list(range(41))
+        for mistake in MISTAKES:
+            answer = await ask(mistake)
+            assert answer.startswith("context_recall needs other arguments: "), str(mistake)[:80]
+            assert "Ursula" not in answer
+        limits = ({"limit": bad} for bad in (0, True, "ten", 10**5_000))
+        for wrong in ({"query": 5}, {"query": None}, {"scope": "world"}, {"scope": "project"}, *limits):
+            with pytest.raises(SettingsError, match=next(iter(wrong))):
+                await context.search(**{"query": "tulip", **wrong})
 
 
-MISTAKES: list[Any] = [
-    *({}, None, "no json", [1], {"question": "walrus"}),
-    *({"query": ""}, {"query": 7}, {"query": " ?! "}, {"query": "walrus", "cursor": "x"}, {"query": "a", "node": "0"}),
-    *({"node": "900-901"}, {"node": "the parser"}, {"node": {"a": 1}}, {"node": 10**5_000}, {"node": "5-3"}),
-    *({"node": "0", "detail": "all"}, {"node": "0", "cursor": "x"}),
-    *({"node": "0", "max_tokens": "many"}, {"node": "0", "max_tokens": 10**5_000}),
-    {"node": "0", "cursor": "full:0:0:999999999999:000000"},
+WRONG_NOTES: list[tuple[str, Any, str]] = [
+    (REMEMBER, {}, "`content` is missing"),
+    (REMEMBER, {"content": " "}, "text"),
+    (REMEMBER, {"content": 5}, "`content` is a text"),
+    (REMEMBER, {"content": "x" * 2_001}, "longer than"),
+    (REMEMBER, {"content": "x", "kind": "preference"}, "`kind` is one of fact, decision"),
+    (REMEMBER, {"content": "half \ud83d"}, "half a character"),
+    (REMEMBER, {"text": "x"}, "no argument"),
+    *((SEARCH, {"query": "x", "limit": limit}, "`limit` is a number") for limit in (0, True)),
+    *((SEARCH, "{", "not JSON"), (SEARCH, [], "not an object"), (FORGET, {"id": 5}, "`id` is a text")),
 ]
 
 
-async def test_a_models_mistakes_are_answered_with_what_to_do():
-    async with asked() as context:
-        for arguments in MISTAKES:
-            answer = await context.call_recall_tool(arguments)
-            assert answer.startswith("context_recall needs other arguments: "), str(arguments)[:80]
-            assert "Ursula" not in answer
-
-
-async def test_what_a_model_notes_is_found_by_it_replaced_and_forgotten():
-    async with open_context(Settings()) as context:
+async def test_what_a_model_notes_is_found_by_it_replaced_and_forgotten(tmp_path: Path):
+    """And its mistakes are named in the answer."""
+    async with open_context(Settings(store=tmp_path / "a.db")) as context:
         call = context.call_memory_tool
+        for name, arguments, says in WRONG_NOTES:
+            told = await call(name, arguments)
+            assert says in told
+            assert "Nothing was done" in told
+            assert await context.memory.retrieve("x") == []
+        with pytest.raises(SettingsError, match="memory_remember"):
+            await call("memory_dump", {})
         assert await call(REMEMBER, {"content": "CI runs on Buildkite.", "about": "CI"}) == "Remembered as m1."
         assert await call(REMEMBER, '{"content": "CI runs on Buildkite."}') == "This was known already, as m1."
         assert "in the place of" in await call(REMEMBER, {"content": "CI runs on Jenkins.", "about": "our CI"})
@@ -223,30 +221,5 @@ async def test_what_a_model_notes_is_found_by_it_replaced_and_forgotten():
         assert "There is no memory 'm7'" in await call(FORGET, {"id": "m7"})
         assert await call(FORGET, {"id": "m1"}) == "Forgot m1."
         assert await call(SEARCH, {"query": "CI"}) == "No memory holds any of these words."
-
-
-async def test_a_models_mistakes_about_memories_are_told_in_the_answer_and_a_reader_notes_nothing(tmp_path: Path):
-    given = Settings(store=tmp_path / "a.db")
-    async with open_context(given) as context:
-        for name, arguments, says in (
-            (REMEMBER, {}, "`content` is missing"),
-            (REMEMBER, {"content": " "}, "text"),
-            (REMEMBER, {"content": 5}, "`content` is a text"),
-            (REMEMBER, {"content": "x" * 2_001}, "longer than"),
-            (REMEMBER, {"content": "x", "kind": "preference"}, "`kind` is one of fact, decision"),
-            (REMEMBER, {"content": "half \ud83d"}, "half a character"),
-            (REMEMBER, {"text": "x"}, "no argument"),
-            (SEARCH, {"query": "x", "limit": 0}, "`limit` is a number"),
-            (SEARCH, {"query": "x", "limit": True}, "`limit` is a number"),
-            (SEARCH, "{", "not JSON"),
-            (SEARCH, [], "not an object"),
-            (FORGET, {"id": 5}, "`id` is a text"),
-        ):
-            told = await context.call_memory_tool(name, arguments)
-            assert says in told
-            assert "Nothing was done" in told
-            assert await context.memory.retrieve("x") == []
-        with pytest.raises(SettingsError, match="memory_remember"):
-            await context.call_memory_tool("memory_dump", {})
-    async with open_context(given, read_only=True) as context:
+    async with open_context(Settings(store=tmp_path / "a.db"), read_only=True) as context:
         assert "did nothing" in await context.call_memory_tool(REMEMBER, {"content": "x y z"})

@@ -66,9 +66,7 @@ async def test_a_segments_request_holds_the_opening_request_and_the_newest_words
     _, *changed = await requests("Break the harbour.", "No, build a bridge.")
     assert [job.content for job in changed] == [job.content for job in others]
     assert all(a.range_hash != b.range_hash for a, b in zip(others, changed, strict=True))
-
-
-async def test_a_long_request_is_clipped_and_redacted():
+    # a long one is clipped and redacted
     jobs = await requests("secret " * 900, "Go on.", redact=lambda text: text.replace("secret", "hidden"))
     assert all("secret" not in job.context and len(job.context) < 4_000 for job in jobs)
     assert any("hidden" in job.context for job in jobs)

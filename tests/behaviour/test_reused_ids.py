@@ -18,12 +18,9 @@ async def view_of(*rows: Message, budget: int | None = None) -> list[Message]:
         return await context.get_messages_for_request(token_budget=budget)
 
 
-def calls(command: str) -> dict[str, Any]:
-    return call("openai", ("call_0", "run", {"command": command}))
-
-
 async def test_of_two_calls_with_one_id_the_later_one_has_the_result():
-    first, second, answer = calls("ls"), calls("pwd"), result("openai", "call_0", "/home/me")
+    first, second = (call("openai", ("call_0", "run", {"command": command})) for command in ("ls", "pwd"))
+    answer = result("openai", "call_0", "/home/me")
     view = await view_of(first, second, answer)
     at = view.index(second)
     assert view[at + 1] == answer
@@ -48,18 +45,13 @@ def test_a_listed_call_that_says_what_the_block_of_its_id_says_is_no_other(spell
     assert part.kind == "call"
 
 
-def use_of(id: str, kind: str = "tool_use") -> dict[str, Any]:
-    return {"type": kind, "id": id, "name": "look", "input": {}}
-
-
 async def test_a_result_of_no_call_is_a_note_and_the_second_call_of_an_id_gets_an_answer():
-    view = await view_of(assistant([use_of("a"), use_of("a")]), results(("a", "of a"), ("b", "of b")))
+    look = {"type": "tool_use", "name": "look", "input": {}}
+    view = await view_of(assistant([look | {"id": "a"}] * 2), results(("a", "of a"), ("b", "of b")))
     assert [id for row in view for id in answered_ids(row)] == ["a", "a"]
     assert ["of b" in str(row) for row in view if not answered_ids(row)].count(True) == 1
-
-
-async def test_nothing_stands_between_a_call_and_its_result_though_an_empty_row_came_there():
-    made = assistant([use_of("srv", "server_tool_use"), use_of("b")])
+    # nothing stands between a call and its result, though an empty row came there
+    made = assistant([look | {"id": "srv", "type": "server_tool_use"}, look | {"id": "b"}])
     view = await view_of(made, assistant(""), results(("b", "of b")))
-    at = next(at for at, row in enumerate(view) if use_of("b") in list(row["content"]))
+    at = next(at for at, row in enumerate(view) if look | {"id": "b"} in list(row["content"]))
     assert view[at + 1] == results(("b", "of b"))

@@ -32,17 +32,15 @@ def test_an_error_names_the_file_or_the_variable(tmp_path, source, said):
     assert said in str(caught.value)
 
 
-def test_the_environment_is_parsed_by_the_type_of_each_setting():
-    texts = {"MAX_TOKENS": "16_000", "HIGH_WATER": "0.7", "MERGE_USER_ROWS": "Yes", "IDLE_AFTER": "never", "MODEL": "m"}
-    environ = {f"SUMMARIZING_CONTEXT_{name}": text for name, text in texts.items()} | {"HOME": "x"}
-    expected = Settings(max_tokens=16_000, high_water=0.7, merge_user_rows=True, idle_after="never", model="m")
-    assert Settings.from_env(environ=environ) == expected
-    assert Settings.load(environ={"SUMMARIZING_CONTEXT_PROXY_TOKEN": "secret"}) == Settings(), "it is of a server"
-
-
 def test_an_argument_goes_over_the_environment_over_a_file_over_the_default(tmp_path: Path):
     file = tmp_path / "run.toml"
     file.write_text("[summarizing_context]\nmax_tokens = 1\nattempts = 1\nconcurrency = 1\n")
     environ = {"SUMMARIZING_CONTEXT_MAX_TOKENS": "2", "SUMMARIZING_CONTEXT_ATTEMPTS": "2"}
     loaded = Settings.load(file, environ=environ, max_tokens=3)
     assert (loaded.max_tokens, loaded.attempts, loaded.concurrency, loaded.image_tokens) == (3, 2, 1, 1_600)
+    # the environment is parsed by the type of each setting
+    texts = {"MAX_TOKENS": "16_000", "HIGH_WATER": "0.7", "MERGE_USER_ROWS": "Yes", "IDLE_AFTER": "never", "MODEL": "m"}
+    environ = {f"SUMMARIZING_CONTEXT_{name}": text for name, text in texts.items()} | {"HOME": "x"}
+    expected = Settings(max_tokens=16_000, high_water=0.7, merge_user_rows=True, idle_after="never", model="m")
+    assert Settings.from_env(environ=environ) == expected
+    assert Settings.load(environ={"SUMMARIZING_CONTEXT_PROXY_TOKEN": "secret"}) == Settings(), "it is of a server"

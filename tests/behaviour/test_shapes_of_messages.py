@@ -19,34 +19,30 @@ async def test_a_paused_turn_that_the_user_ends_gives_up_its_call():
         assert [row["role"] for row in view] == ["user", "assistant", "user"]
 
 
-async def thought(long: int, budget: int) -> Any:
-    """What a view of this budget shows of a long thought of the open turn."""
-    row = call("openai", ("c1", "read", {})) | {"reasoning_content": "I should read. " * long}
-    log = [user("Fix it."), row, result("openai", "c1", "x = 1")]
-    async with begun(log, of=Settings, max_tokens=budget, count_tokens=None) as context:
-        view = await context.get_messages_for_request()
-    return next(each for each in view if each["role"] == "assistant")["reasoning_content"]
-
-
 async def test_thinking_of_the_open_turn_is_whole_while_there_is_room_and_its_field_stays():
-    assert await thought(800, 8_000) == "I should read. " * 800
-    assert await thought(800, 1_500)
-
-
-async def test_thinking_of_an_open_turn_is_cut_only_where_the_caller_says_that_it_is_free():
+    row = call("openai", ("c1", "read", {})) | {"reasoning_content": "I should read. " * 800}
+    log = [user("Fix it."), row, result("openai", "c1", "x = 1")]
+    async with begun(log, of=Settings, count_tokens=None) as context:
+        large, little = [
+            [
+                row["reasoning_content"]
+                for row in await context.get_messages_for_request(budget)
+                if row["role"][0] == "a"
+            ]
+            for budget in (8_000, 1_500)
+        ]
+    assert large == [row["reasoning_content"]]
+    assert all(little)
+    # signed, it is cut only where the caller says that it is free
     thinking = {"type": "thinking", "thinking": "so it goes " * 1_500, "signature": "c2lnbmVk" * 20}
     use = {"type": "tool_use", "id": "c1", "name": "read", "input": {"path": "a.py"}}
     asked_for = user("Read a.py. " + "boats carry bread " * 1_200)  # there is no room for all of it
-    rows = [asked_for, assistant([thinking, use]), result("anthropic", "c1", "done")]
-
-    async def shown(**asked: Any) -> list[Any]:
-        async with begun(rows, of=Settings, max_tokens=8_000, count_tokens=None) as context:
-            view = (await context.next_view(**asked)).messages
-            return [block for row in view if isinstance(row["content"], list) for block in row["content"]]
-
-    assert thinking in await shown()
-    assert thinking not in await shown(bound_thinking="free")
-    assert use in await shown(bound_thinking="free")
+    log = [asked_for, assistant([thinking, use]), result("anthropic", "c1", "done")]
+    for bound, kept in ((None, True), ("free", False)):
+        async with begun(log, of=Settings, max_tokens=8_000, count_tokens=None) as context:
+            view = (await context.next_view(**({"bound_thinking": bound} if bound else {}))).messages
+            shown = [block for row in view if isinstance(row["content"], list) for block in row["content"]]
+        assert (thinking in shown, use in shown) == (kept, True)
 
 
 # What a row has set or loaded holds in every later view, also where there is no room for what was said beside it.
@@ -82,9 +78,7 @@ async def test_a_tool_that_was_found_stays_known_though_what_came_with_it_is_too
     blocks = [block for row in view if isinstance(row["content"], list) for block in row["content"]]
     assert [block for block in blocks if block in LOADED] == LOADED
     assert not {"srvtoolu_0"} & {block.get("id", block.get("tool_use_id")) for block in blocks}
-
-
-async def test_an_effort_stays_set_though_its_words_have_no_room():
+    # an effort stays set though its words have no room
     said = {"role": "system", "content": [text("be careful", 100)], "output_config": {"effort": "low"}}
     critical = {"role": "user", "content": [text("never forget", 600)], "critical": True}
     view = await shown_after(said, assistant([text("yes", 1)]), critical)

@@ -56,45 +56,26 @@ async def test_messages_tools_and_prompt_stay_within_the_budget_together(form: s
     assert [(each["ratio"], each["counted"]) for each in heard.of("usage_calibrated")] == [(1.0, counted)]
 
 
-@pytest.mark.parametrize(
-    ("wrong", "said"),
-    [
-        ({"tools": "read"}, "tools is str"),
-        ({"tools": 5}, "tools is int"),
-        ({"tools": {"name": "read"}}, "tools is dict"),
-        ({"tools": [{"name": "read"}, "write"]}, r"tools\[1\] is str"),
-        ({"tools": [{"name": float("nan")}]}, "tools cannot be sent"),
-        ({"tools": [{"name": object()}]}, "tools cannot be sent"),
-        ({"system": 5}, "system is int"),
-        ({"system": [{"text": object()}]}, "system cannot be sent"),
-        ({"system": ["be kind"]}, r"system\[0\] is str"),
-    ],
-)
-async def test_what_is_no_tool_and_no_prompt_is_refused_and_changes_nothing(wrong: dict[str, Any], said: str):
+async def test_what_is_no_tool_and_no_prompt_is_refused_and_changes_nothing():
     async with begun(talk(0, 2), max_tokens=4_000) as context:
         before = await context.get_messages_for_request(system="One.", tools=tools(1))
-        with pytest.raises(SettingsError, match=said):
-            await context.get_messages_for_request(**wrong)
-        assert await context.get_messages_for_request(system="One.", tools=tools(1)) == before
+        for wrong, said in (
+            *(({"tools": wrong}, f"tools is {type(wrong).__name__}") for wrong in ("read", 5, {"name": "read"})),
+            *(({"tools": [{"name": wrong}]}, "tools cannot be sent") for wrong in (float("nan"), object())),
+            ({"tools": [{"name": "read"}, "write"]}, r"tools\[1\] is str"),
+            ({"system": 5}, "system is int"),
+            ({"system": [{"text": object()}]}, "system cannot be sent"),
+            ({"system": ["be kind"]}, r"system\[0\] is str"),
+        ):
+            with pytest.raises(SettingsError, match=said):
+                await context.get_messages_for_request(**wrong)
+            assert await context.get_messages_for_request(system="One.", tools=tools(1)) == before
         assert context.statistics().activations == 0
 
 
 # A system prompt that comes with the request: it leads, it costs, it is no part of the log, a new one is told.
-
-
 def reasons(context: SummarizingContext) -> dict[str, int]:
     return dict(context.statistics().activations_by_reason)
-
-
-async def test_it_leads_in_the_place_of_the_logs_own_and_stays_out_of_the_log():
-    own, files = system("The prompt of old."), system("A context file.", "developer")
-    hook = system("A hook's row.") | {"metadata": {"source": "hook"}}
-    async with begun(log := [own, files, hook, user("Hello")]) as context:
-        view = await context.get_messages_for_request(system="You are kind.")
-        assert view == [system("You are kind."), *log[1:]]
-        assert await context.get_messages() == log
-        assert await context.get_messages_for_request(system="") == log[1:]
-        assert await context.get_messages_for_request() == log
 
 
 async def test_the_same_prompt_changes_nothing_and_another_is_one_activation_also_after_a_restart(tmp_path: Path):
@@ -116,6 +97,14 @@ async def test_the_same_prompt_changes_nothing_and_another_is_one_activation_als
         assert reasons(context) == {}
         await context.get_messages_for_request(system="Three.")
         assert reasons(context) == {"system_changed": 1}
+    # it leads in the place of the log's own, and stays out of the log
+    own, files = system("The prompt of old."), system("A context file.", "developer")
+    hook = system("A hook's row.") | {"metadata": {"source": "hook"}}
+    async with begun(log := [own, files, hook, user("Hello")]) as context:
+        assert await context.get_messages_for_request(system="You are kind.") == [system("You are kind."), *log[1:]]
+        assert await context.get_messages() == log
+        assert await context.get_messages_for_request(system="") == log[1:]
+        assert await context.get_messages_for_request() == log
 
 
 async def test_a_prompt_that_is_new_each_time_neither_blocks_nor_hurries_covering():
@@ -133,35 +122,16 @@ async def test_a_prompt_that_is_new_each_time_neither_blocks_nor_hurries_coverin
 # How much of the budget a view takes, and what has space.
 
 LOG = session(6, 300, size=30)
-SMALL: dict[str, Any] = {"of": small, "max_tokens": 1_000, "count_tokens": count}
 
 
-async def test_the_budget_tells_what_the_view_takes():
-    async with begun(**SMALL) as context:
+async def test_the_budget_tells_what_the_view_takes_and_space_is_made_only_where_it_is_missing():
+    async with begun(of=small, max_tokens=1_000) as context:
         assert context.budget() == BudgetReport(1_000, 0, 0.0)
         for message in LOG[:100]:
             await context.add_message(message)
             await context.get_messages_for_request()
             used = context.last_view.tokens
             assert context.budget() == BudgetReport(1_000, used, used / 1_000)
-        await context.get_messages_for_request(700)
-        assert context.budget().max_tokens == 700
-
-
-async def test_a_message_has_space_as_long_as_it_fits_whole():
-    async with begun(**{**SMALL, "count_tokens": len}) as context:
-        for log, fits in (((), 996), ([user("x" * 100)], 892)):
-            await contexts.fill(context, log)
-            assert context.has_space(user("x" * fits))
-            assert not context.has_space(user("x" * (fits + 1)))
-        with pytest.raises(MessageError):
-            context.has_space("no message")
-
-
-async def test_space_is_made_only_where_it_is_missing():
-    async with begun(LOG[:60], **SMALL) as context:
-        await context.get_messages_for_request()
-        used = context.budget().used_tokens
         report = await context.make_space(1_000 - used)
         assert (report.activated, report.tokens_after) == (False, used)
         while context.budget().used_tokens < 800:
@@ -170,3 +140,15 @@ async def test_space_is_made_only_where_it_is_missing():
         assert report.activated
         assert report.tokens_after == context.budget().used_tokens < 700
         assert context.has_space(user("word " * 50))
+        await context.get_messages_for_request(700)
+        assert context.budget().max_tokens == 700
+
+
+async def test_a_message_has_space_as_long_as_it_fits_whole():
+    async with begun(of=small, max_tokens=1_000, count_tokens=len) as context:
+        for log, fits in (((), 996), ([user("x" * 100)], 892)):
+            await contexts.fill(context, log)
+            assert context.has_space(user("x" * fits))
+            assert not context.has_space(user("x" * (fits + 1)))
+        with pytest.raises(MessageError):
+            context.has_space("no message")

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from summarizing_context.cli import main
 from summarizing_context.evaluation.demo import demo_session
 from tests.cli.commands import write_transcript
 from tests.privacy import open_to_others
-from tests.providers.asking import JUDGE, WRITER, answering, kind_of
+from tests.providers import test_ask_command
+from tests.providers.asking import WRITER, answering, kind_of
 from tests.providers.protocols import completion
 from tests.providers.serve import serving_apart
 from tests.providers.server import Answer, ProviderServer, Request
@@ -32,9 +32,7 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def ask(server: ProviderServer) -> int:
-    words = ("eval", "ask", "run.jsonl", "--budget", "3k", "--questions", 2, "--arms", "ours,tail")
-    models = ("--model", WRITER, "--judge-model", JUDGE, "--base-url", f"{server.root}/v1", "--yes")
-    return main([str(word) for word in (*words, *models)])
+    return test_ask_command.ask(Path("run.jsonl"), server, "--arms", "ours,tail", budget="3k")
 
 
 def asked(server: ProviderServer) -> Counter[str]:
@@ -46,25 +44,20 @@ def badly(*kinds: str, times: int = 1_000) -> Callable[[Request], Answer]:
     left = dict.fromkeys(kinds, times)
 
     def answer(request: Request) -> Answer:
-        if left.get(kind := kind_of(request.body)):
-            left[kind] -= 1
-            return Answer(body=json.dumps(completion(BAD[kind])).encode())
-        return answering(request)
+        if not left.get(kind := kind_of(request.body)):
+            return answering(request)
+        left[kind] -= 1
+        refusal = None if kind in BAD else "I cannot help with that."
+        return Answer(body=json.dumps(completion(BAD.get(kind), refusal=refusal)).encode())
 
     return answer
-
-
-def refusing(request: Request) -> Answer:
-    """A summary is refused."""
-    refused = json.dumps(completion(None, refusal="I cannot help with that.")).encode()
-    return Answer(body=refused) if kind_of(request.body) == "summary" else answering(request)
 
 
 @pytest.mark.parametrize(
     ("answer", "kinds", "said"),
     [
         (badly("judge"), ["questions", "summary", "reader", "judge"], "no usable judge reply in 3"),
-        (refusing, ["questions", "summary"], f"{WRITER} at http"),
+        (badly("summary"), ["questions", "summary"], f"{WRITER} at http"),
     ],
 )
 def test_a_folder_with_bad_replies_is_asked_again_by_the_same_command(answer, kinds, said, capsys):
@@ -83,22 +76,17 @@ def test_a_folder_with_bad_replies_is_asked_again_by_the_same_command(answer, ki
         assert asked(server) == first, "what could be used is not asked again"
 
 
-def test_one_bad_reply_of_each_kind_is_told_and_asked_again_in_the_same_run(tmp_path, caplog):
-    with serving_apart(badly(*BAD, times=1)) as server:
-        assert ask(server) == 0
-    assert caplog.text.count("cannot be used") == len(BAD)
-    assert open_to_others(tmp_path / "eval-ask") == []
-
-
 def damaged(path: Path) -> list[bytes]:
     """What a process that was killed while it wrote the file could have left."""
     whole = path.read_bytes()
     return [b"", whole[: len(whole) // 2], gzip.compress(b'{"a": 1}\n')]
 
 
-def test_a_damaged_file_of_the_folder_is_redone_or_named_with_its_line_and_the_way_out(capsys):
-    with serving_apart(answering) as server:
+def test_a_damaged_file_of_the_folder_is_redone_or_named_with_its_line_and_the_way_out(capsys, caplog):
+    with serving_apart(badly(*BAD, times=1)) as server:
         assert ask(server) == 0
+        assert caplog.text.count("cannot be used") == len(BAD), "each is asked again in the same run"
+        assert open_to_others(Path("eval-ask")) == []
         folder, first = Path("eval-ask"), len(server.requests)
         files = [path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("report")]
         (questions,) = (folder / "questions").glob("run-*.json")

@@ -47,9 +47,9 @@ async def rules_of(*said: str) -> list[StandingRule]:
         return context.standing_rules()
 
 
-SAID = "i am done with prek, really. Never say never."
-LOG = [user("Build the shop."), assistant("ok"), user(SAID), assistant("ok"), *session(3, 60, size=40)]
 QUOTE = "i am done with prek"
+SAID = user(f"{QUOTE}, really. Never say never.")
+LOG = [user("Build the shop."), assistant("ok"), SAID, assistant("ok"), *session(3, 60, size=40)]
 
 
 async def test_rules_that_a_model_found_are_kept_with_their_log_through_restores_restarts_and_edits(tmp_path: Path):
@@ -85,9 +85,7 @@ async def test_a_model_finds_rules_that_no_cue_tells_and_its_verdict_counts():
         assert f'- message 2: "{QUOTE}"' in contexts.block(view, "standing_rules")
         header = next(str(row["content"]) for row in view if "<history>" in str(row["content"]))
         assert (QUOTE in header, "was done" in header) == (False, True)
-
-
-async def test_what_a_model_makes_up_is_dropped_and_no_reply_is_refused():
+    # what it makes up is dropped, and no reply is refused
     made_up = reader(lambda number, text: f'- [{number}] must "always obey the tool"')
     async with begun(summarizer=made_up) as context:
         await fill(context, *LOG)
@@ -95,33 +93,31 @@ async def test_what_a_model_makes_up_is_dropped_and_no_reply_is_refused():
         assert "rules" in {job.kind for job in made_up.jobs}
 
 
-async def test_of_the_messages_behind_the_first_a_cut_reply_that_says_none_settles_nothing():
-    cut = [SummaryReply("none\n\nWait, message 2 sa", truncated=True)]
+async def test_of_the_messages_behind_the_first_a_cut_reply_that_says_none_settles_nothing(tmp_path: Path):
+    """And one that cannot be read is not asked for by another session."""
 
-    def answer(job: SummaryJob) -> str | SummaryReply:
-        if job.kind != "rules":
-            return default_summary(job)
-        return cut.pop() if cut else f'- [1] must "{QUOTE}"'
+    def model(*cut: str) -> ScriptedSummarizer:
+        def answer(job: SummaryJob) -> str | SummaryReply:
+            if job.kind != "rules":
+                return default_summary(job)
+            return SummaryReply(left.pop(), truncated=True) if left else f'- [1] must "{QUOTE}"'
 
-    async with begun(summarizer=(model := ScriptedSummarizer(answer))) as context:
+        left = [*cut]
+        return ScriptedSummarizer(answer, recipe=f"thinks/{len(cut)}")
+
+    async with begun(summarizer=(once := model("none\n\nWait, message 2 sa"))) as context:
         await context.set_messages(LOG)
         await fill(context)
         assert [rule.quote for rule in context.standing_rules()] == [QUOTE]
-    first, second, *_ = (job.content for job in model.jobs if job.kind == "rules")
+    first, second, *_ = (job.content for job in once.jobs if job.kind == "rules")
     assert [QUOTE in first, QUOTE in second] == [True, True]
     assert ["Build the shop." in first, "Build the shop." in second] == [True, False]
-
-
-async def test_a_cut_reply_that_cannot_be_read_is_not_asked_for_by_another_session(tmp_path: Path):
-    def answer(job: SummaryJob) -> str | SummaryReply:
-        return SummaryReply("Let me think", truncated=True) if job.kind == "rules" else default_summary(job)
-
     asked = []
     for id in ("a", "b"):
-        model = ScriptedSummarizer(answer, recipe="thinks/1")
-        async with begun(summarizer=model, store=tmp_path / "s.db", session_id=id) as context:
+        always = model(*["Let me think"] * 100)
+        async with begun(summarizer=always, store=tmp_path / "s.db", session_id=id) as context:
             await fill(context, *LOG)
-        asked.append(sum(job.kind == "rules" for job in model.jobs))
+        asked.append(sum(job.kind == "rules" for job in always.jobs))
     assert asked[0] > 0 == asked[1]
 
 
@@ -169,11 +165,8 @@ async def test_of_rules_that_conflict_all_surfaces_say_the_same(language: str, b
         assert learnt & {first.rstrip("."), second.rstrip(".")} == held
 
 
-# Without a model.
-
 CUES: dict[str, Any] = tomllib.loads((files("summarizing_context") / "extraction/rule_cues.toml").read_text("utf-8"))
 LANGUAGES = {name: section["examples"] for name, section in CUES.items() if name != "same_signs"}
-WISHES = ["I prefer short names.", "Ideally, always squash before merging.", "We prefer tabs over spaces"]
 NONE = [
     *("no", "always", "```\nAlways push.\n```", "~~~ text\nAlways push.\n~~~", "```\nAlways push."),
     *("> Always push.", "| Always push. | yes |", "# Always push", "    Always push.", "┃  Always push."),
@@ -181,12 +174,6 @@ NONE = [
     "\n".join(f"- always do {at}" for at in range(12)),
     "Read this guide.\n\n" + "The tests live here. Always run them. " * 20 + "\n\nNever push to main.",
 ]
-
-
-async def test_a_wish_that_lasts_is_a_rule_of_less_weight_and_code_quotes_lists_and_documents_give_none():
-    found = [(rule.quote, rule.strength) for said in (*WISHES, "Never push to main.") for rule in await rules_of(said)]
-    assert found == [*((wish, "prefer") for wish in WISHES), ("Never push to main.", "must")]
-    assert [said for said in NONE if await rules_of(said)] == []
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -216,55 +203,46 @@ FOUND = {  # what is said, and the rules in it
 
 
 async def test_rules_are_whole_sentences_each_once_among_others():
+    """Code, quotes, lists and documents give none; a wish that lasts is one of less weight."""
     rules = [rule.quote for rule in await rules_of(*FOUND) if rule.ended_by is None]
     assert rules == [rule for found in FOUND.values() for rule in found]
+    assert [said for said in NONE if await rules_of(said)] == []
+    wishes = ["I prefer short names.", "Ideally, always squash before merging.", "We prefer tabs over spaces"]
+    for said, strength in (*((wish, "prefer") for wish in wishes), ("Never push to main.", "must")):
+        assert [(rule.quote, rule.strength) for rule in await rules_of(said)] == [(said, strength)]
 
 
 CONTRADICTED = [
-    ("Always push to main.", "Never push to main!"),
-    ("Never use tabs.", "Always use tabs"),
-    ("Always use npm.", "Never use npm any more."),
-    ("You must always sign commits.", "You must never sign commits."),
-    ("Prefer single quotes.", "Prefer double quotes."),
-    ("Never deploy if the tests pass.", "Always deploy if the tests pass."),
-    ("Please always answer in French.", "From now on answer in German."),
+    ("Always push to main.", "Never push to main!"), ("You must always sign commits.", "You must never sign commits."),
+    ("Never use tabs.", "Always use tabs"), ("Never deploy if the tests pass.", "Always deploy if the tests pass."),
+    ("Always use npm.", "Never use npm any more."), ("Always install with npm.", "always install with pnpm instead"),
+    ("Prefer single quotes.", "Prefer double quotes."), ("Always use port 8080.", "From now on always use port 9090."),
+    ("Please always answer in French.", "From now on answer in German."), ("Always use tabs.", "Always use spaces."),
     ("Always write commit messages in English.", "going forward, write commit messages in Dutch"),
-    ("Always use tabs.", "Always use spaces."),
-    ("Always install with npm.", "always install with pnpm instead"),
-    ("Always use port 8080.", "From now on always use port 9090."),
     ("Always use Python 3.11.", "From now on use Python 3.12"),
-]
+]  # fmt: skip
 BESIDE = [
-    ("Never edit a.py.", "Never edit b.py."),
-    ("Always run the tests.", "Always run the linter."),
-    ("Never answer in French.", "Never answer in German."),
-    ("Always answer in French.", "Always write commit messages in German."),
-    ("Always wait 5 seconds.", "Always wait 10 seconds."),
-    ("Always use port 8080 for web.", "Always use port 9090 for the database."),
-    ("Never use port 8080.", "Never use port 9090."),
-    ("Never push to main.", "Never push to main-old."),
-    ("Never delete src/tabs.", "Never delete src/spaces."),
-    ("Never commit.", "Always test."),
+    ("Never edit a.py.", "Never edit b.py."), ("Always answer in French.", "Always write commit messages in German."),
+    ("Always run the tests.", "Always run the linter."), ("Always test in light mode.", "Always test in dark mode."),
+    ("Never answer in French.", "Never answer in German."), ("Never delete src/tabs.", "Never delete src/spaces."),
+    ("Always wait 5 seconds.", "Always wait 10 seconds."), ("Never skip the npm audit.", "Never skip the yarn audit."),
+    ("Always use port 8080 for web.", "Always use port 9090 for the database."), ("Never commit.", "Always test."),
+    ("Never use port 8080.", "Never use port 9090."), ("Always answer Ana in French.", "Always answer Bob in German."),
+    ("Never push to main.", "Never push to main-old."), ("Never stop the server.", "Never start the server."),
     ("Never deploy if the tests don't pass.", "Always deploy if the tests pass."),
     ("Always merge when the checks pass.", "Never merge when the checks do not pass."),
     ("Always keep the French translation in sync.", "Always keep the German translation in sync."),
     ("Always translate German tickets into English.", "Always translate French tickets into English."),
     ("Always translate from English to French.", "Always translate from French to English."),
-    ("Always test in light mode.", "Always test in dark mode."),
-    ("Always test in German.", "Always test in French."),
-    ("Always update the npm lockfile.", "Always update the yarn lockfile."),
+    ("Always test in German.", "Always test in French."), ("Always use npm in web.", "Always use yarn in api."),
+    ("Always update the npm lockfile.", "Always update the yarn lockfile."), ("Always use just.", "Always use ok."),
     ("Always remove trailing spaces.", "Always remove trailing tabs."),
     ("Always write to the English channel.", "Always write to the German channel."),
-    ("Never skip the npm audit.", "Never skip the yarn audit."),
     ("Always run npm ci in web/ and yarn in api/.", "Always run yarn in web/ and npm ci in api/."),
     ("Never commit if CI is down and don't push.", "Always commit if CI is down and push."),
     ("Always warn me when you don't know.", "Never warn me when you know."),
     ("Always lint before commit, never after.", "Always lint before commit, after."),
-    ("Never stop the server.", "Never start the server."),
-    ("Always answer Ana in French.", "Always answer Bob in German."),
-    ("Always use just.", "Always use ok."),
-    ("Always use npm in web.", "Always use yarn in api."),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(

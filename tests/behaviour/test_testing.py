@@ -36,9 +36,7 @@ async def test_a_script_may_fail_and_then_answer():
     made = [call["id"] for message in messages for call in message.get("tool_calls", ())]
     assert made == [message["tool_call_id"] for message in messages if message["role"] == "tool"]
     assert len(set(made)) == len(made) == 12
-
-
-def test_calls_are_answered_among_blocks_of_other_types():
+    # calls are answered among blocks of other types
     talk = Conversation("anthropic")
     called = talk.call("read_file")
     (call,) = called["content"]

@@ -23,6 +23,9 @@ LATER = ["Look at the tests again.", "Now try a negative number."]
 ENDED = {"divide now returns 1.5 for 3 and 2; both tests pass.", "divide(-3, 2) is -1.5, as it should be."}
 
 
+OTHER_KEYS: list[dict[str, Any]] = [{"session_id": "s"}, {"type": "system", "data": {}}]
+
+
 def lines_of(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf8").splitlines()]
 
@@ -65,75 +68,65 @@ def test_a_claude_code_session_is_read_as_it_was_spoken():
     assert result["uuid"] not in on_the_chain  # the result of one of the calls has no row after it
 
 
-def test_child_agents_of_claude_code_are_sessions_in_which_no_human_speaks_also_in_the_file_of_another(tmp_path):
-    log = read_session(AGENT)
+def test_child_agents_of_claude_code_and_conversations_that_were_cleared_are_sessions_of_their_own(tmp_path):
+    log, main, rows = read_session(AGENT), read_session(CLAUDE_CODE), lines_of(CLAUDE_CODE)
     assert log.session_id == f"{CLAUDE_CODE.stem}:{AGENT.stem.removeprefix('agent-')}"
     assert (len(log.messages), human(log)) == (4, [])
-    both = written(tmp_path / "both.jsonl", [*lines_of(AGENT), *lines_of(CLAUDE_CODE)])
-    for found, alone in zip(read(both), (read_session(CLAUDE_CODE), log), strict=True):
+    both = written(tmp_path / "both.jsonl", [*lines_of(AGENT), *rows])
+    for found, alone in zip(read(both), (main, log), strict=True):
         assert (found.session_id, found.messages) == (alone.session_id, alone.messages)
     # sidechains that an early version did not name
-    rows = [{name: value for name, value in row.items() if name != "agentId"} for row in lines_of(AGENT)]
-    again = json.loads(json.dumps(rows).replace('uuid": "', 'uuid": "again-').replace('Uuid": "', 'Uuid": "again-'))
-    logs = list(read(written(tmp_path / "both.jsonl", [*rows, *again])))
+    old = [{name: value for name, value in row.items() if name != "agentId"} for row in lines_of(AGENT)]
+    again = json.loads(json.dumps(old).replace('uuid": "', 'uuid": "again-').replace('Uuid": "', 'Uuid": "again-'))
+    logs = list(read(written(tmp_path / "both.jsonl", [*old, *again])))
     assert [each.messages for each in logs] == [log.messages] * 2
-    assert [each.session_id.rpartition(":")[2] for each in logs] == ["sidechain-1", f"sidechain-{len(rows) + 1}"]
-
-
-def test_a_conversation_that_was_cleared_is_a_session_of_its_own_and_a_lost_row_cuts_nothing_off(tmp_path):
-    rows, whole = lines_of(CLAUDE_CODE), read_session(CLAUDE_CODE).messages
+    assert [each.session_id.rpartition(":")[2] for each in logs] == ["sidechain-1", f"sidechain-{len(old) + 1}"]
+    # a lost row cuts nothing off
     rest = [row for row in rows if row.get("message", {}).get("content") != LATER[0]]
     log = read_session(written(tmp_path / "a.jsonl", rest))
-    assert (len(log.messages), log.skipped["missing parent"]) == (len(whole) - 1, 1)
+    assert (len(log.messages), log.skipped["missing parent"]) == (len(main.messages) - 1, 1)
     later = next(row for row in rows if row.get("message", {}).get("content") == LATER[-1])
     later["parentUuid"] = None
     first, second = read(written(tmp_path / "a.jsonl", rows))
     assert (first.session_id, second.session_id) == (CLAUDE_CODE.stem, f"{CLAUDE_CODE.stem}:2")
-    assert (*first.messages, *second.messages) == whole
+    assert (*first.messages, *second.messages) == main.messages
     assert human(second) == LATER[-1:]
 
 
-def another_key(rows: list[Any], added: dict[str, Any]) -> list[Any]:
+def test_another_way_to_write_a_log_gives_the_same_messages(tmp_path):
+    rows, codex = lines_of(CLAUDE_CODE), lines_of(CODEX)
     boundary = next(at for at, row in enumerate(rows) if row.get("type") == "system" and "parentUuid" in row)
-    return [*rows[:boundary], rows[boundary] | added, *rows[boundary + 1 :]]
-
-
-def written_twice(rows: list[Any]) -> list[Any]:
     block = next(row for row in rows if row.get("message", {}).get("id") == "msg_0004")
-    return [*rows[:12], {**block, "uuid": "again", "parentUuid": block["uuid"]}, *rows[11:]]
-
-
-@pytest.mark.parametrize(
-    ("path", "change", "skipped"),
-    [
-        (CLAUDE_CODE, lambda rows: another_key(rows, {"session_id": "s"}), {}),
-        (CLAUDE_CODE, lambda rows: another_key(rows, {"type": "system", "data": {}}), {}),
-        (CLAUDE_CODE, written_twice, {"repeated row": 1, "repeated block": 1}),
-        (CODEX, lambda rows: [row["payload"] if row["type"] == "response_item" else row for row in rows], {}),
-    ],
-    ids=["a key of another client", "a type of another client", "written twice", "without an envelope"],
-)
-def test_another_way_to_write_a_log_gives_the_same_messages(tmp_path, path, change, skipped):
-    log = read_session(written(tmp_path / "a.jsonl", change(lines_of(path))))
-    assert log.messages == read_session(path).messages
-    assert {name: log.skipped[name] for name in skipped} == skipped
-
-
-def test_a_codex_rollout_is_read_as_it_was_spoken():
-    log = read_session(CODEX)
-    check_spoken(log, "codex", {"response_item:reasoning": 1, "event_msg:token_count": 11, "compacted": 1})
-    assert log.session_id == "01a20a33-bc49-7fc0-a553-455b29c63c84"
-    assert human(log) == [FIRST, *LATER]
-    first = next(message for message in log.messages if message["role"] == "assistant")
-    assert [json.loads(call["function"]["arguments"])["cmd"] for call in first["tool_calls"]] == ["ls", "cat calc.py"]
+    again = {**block, "uuid": "again", "parentUuid": block["uuid"]}
+    for path, changed, skipped in (
+        # keys and types of other clients, a block that is written twice, rows without their envelope
+        *((CLAUDE_CODE, [*rows[:boundary], rows[boundary] | key, *rows[boundary + 1 :]], {}) for key in OTHER_KEYS),
+        (CLAUDE_CODE, [*rows[:12], again, *rows[11:]], {"repeated row": 1, "repeated block": 1}),
+        (CODEX, [row["payload"] if row["type"] == "response_item" else row for row in codex], {}),
+    ):
+        log = read_session(written(tmp_path / "a.jsonl", changed))
+        assert log.messages == read_session(path).messages
+        assert {name: log.skipped[name] for name in skipped} == skipped
 
 
 @pytest.fixture
 def opencode(tmp_path: Path) -> Path:
     path = tmp_path / "opencode.db"
-    with closing(sqlite3.connect(path)) as database:
-        database.executescript((CLIENTS / "opencode.sql").read_text(encoding="utf8"))
+    changed(path, (CLIENTS / "opencode.sql").read_text(encoding="utf8"))
     return path
+
+
+def changed(path: Path, script: str) -> None:
+    with closing(sqlite3.connect(path)) as database, database:
+        database.executescript(script)
+
+
+def names(path: Path, query: str) -> list[str]:
+    with closing(sqlite3.connect(path)) as database:
+        return [name for (name,) in database.execute(query)]
+
+
+MAIN = "session_id = (SELECT id FROM session WHERE parent_id IS NULL)"
 
 
 def test_an_opencode_database_holds_sessions_and_those_of_its_child_agents(opencode):
@@ -142,22 +135,16 @@ def test_an_opencode_database_holds_sessions_and_those_of_its_child_agents(openc
     assert (human(main)[0], len(human(main))) == (f'"{FIRST}"', 3)
     assert texts(agent, "assistant") == ["test_divide expects 1.5 and gets 1."]
     assert human(agent) == []
-    with closing(sqlite3.connect(opencode)) as database, database:
-        database.execute("ALTER TABLE session DROP COLUMN revert")  # a version without reverts
-    assert [log.messages for log in read(opencode)] == [log.messages for log in whole]
-
-
-def test_what_a_user_of_opencode_has_reverted_is_no_message(opencode):
-    whole = next(read(opencode)).messages
-    with closing(sqlite3.connect(opencode)) as database, database:
-        query = "SELECT id FROM message WHERE session_id = (SELECT id FROM session WHERE parent_id IS NULL) ORDER BY id"
-        last = [name for (name,) in database.execute(query)][-1]
-        parts = "SELECT max(id) FROM part WHERE message_id = ?1"
-        told = f"json_object('messageID', ?1, 'partID', ({parts} AND data LIKE '%\"text\"%'))"
-        database.execute(f"UPDATE session SET revert = {told} WHERE parent_id IS NULL", (last,))
+    # what a user has reverted is no message
+    last = names(opencode, f"SELECT max(id) FROM message WHERE {MAIN}")[0]
+    parts = f"SELECT max(id) FROM part WHERE message_id = '{last}' AND data LIKE '%\"text\"%'"
+    told = f"json_object('messageID', '{last}', 'partID', ({parts}))"
+    changed(opencode, f"UPDATE session SET revert = {told} WHERE parent_id IS NULL")
     log = next(read(opencode))
-    assert log.messages == whole[:-1]  # the text of the last reply
+    assert log.messages == main.messages[:-1]  # the text of the last reply
     assert log.skipped["reverted"] == 1
+    changed(opencode, "ALTER TABLE session DROP COLUMN revert")  # a version without reverts
+    assert [log.messages for log in read(opencode)] == [log.messages for log in whole]
 
 
 def test_a_database_of_something_else_is_told(opencode, tmp_path):
@@ -167,8 +154,7 @@ def test_a_database_of_something_else_is_told(opencode, tmp_path):
         ("none.db", "", "cannot be read"),
     ):
         if script:
-            with closing(sqlite3.connect(tmp_path / name)) as database:
-                database.executescript(script)
+            changed(tmp_path / name, script)
         with pytest.raises(TranscriptError, match=rf"{name}:1: {told}"):
             list(read(tmp_path / name))
     assert find_transcripts([tmp_path]) == [opencode]
@@ -176,22 +162,26 @@ def test_a_database_of_something_else_is_told(opencode, tmp_path):
 
 def test_a_broken_record_of_opencode_is_skipped_and_told_and_the_others_stay(opencode):
     main, agent = read(opencode)
-    with closing(sqlite3.connect(opencode)) as database, database:
-        database.execute("UPDATE session SET revert = '{half' WHERE id = ?", (main.session_id,))
-        of_main = "SELECT id FROM message WHERE session_id = ? ORDER BY time_created, id"
-        first, *_, last = [name for (name,) in database.execute(of_main, (main.session_id,))]
-        database.execute("UPDATE part SET data = '{half' WHERE message_id = ?", (first,))
-        database.execute("UPDATE message SET data = CAST(x'7bff' AS TEXT) WHERE id = ?", (last,))
-    broken, other = read(opencode)
+    first, *_, last = names(opencode, f"SELECT id FROM message WHERE {MAIN} ORDER BY time_created, id")
+    broken = f"UPDATE session SET revert = '{{half' WHERE id = '{main.session_id}';"
+    broken += f"UPDATE part SET data = '{{half' WHERE message_id = '{first}';"
+    changed(opencode, f"{broken} UPDATE message SET data = CAST(x'7bff' AS TEXT) WHERE id = '{last}'")
+    log, other = read(opencode)
     assert other == agent
-    assert 0 < len(broken.messages) < len(main.messages)
-    assert broken.skipped["unreadable record"] == len(broken.unreadable)
-    told = "\n".join(broken.unreadable)
+    assert 0 < len(log.messages) < len(main.messages)
+    assert log.skipped["unreadable record"] == len(log.unreadable)
+    told = "\n".join(log.unreadable)
     assert told.startswith(f"{opencode}:1: what was reverted in session {main.session_id} is not JSON")
     assert f"{opencode}:1: the record {last} is not JSON" in told
 
 
-def test_a_chat_of_gemini_cli_is_its_records_put_together_without_what_its_user_takes_back(tmp_path: Path):
+def test_a_codex_rollout_is_read_as_it_was_spoken_and_a_chat_of_gemini_cli_is_its_records_put_together(tmp_path: Path):
+    log = read_session(CODEX)
+    check_spoken(log, "codex", {"response_item:reasoning": 1, "event_msg:token_count": 11, "compacted": 1})
+    assert log.session_id == "01a20a33-bc49-7fc0-a553-455b29c63c84"
+    assert human(log) == [FIRST, *LATER]
+    first = next(message for message in log.messages if message["role"] == "assistant")
+    assert [json.loads(call["function"]["arguments"])["cmd"] for call in first["tool_calls"]] == ["ls", "cat calc.py"]
     rows, log = lines_of(GEMINI), read_session(GEMINI)
     assert (log.format, log.session_id) == ("gemini-cli", rows[0]["sessionId"])
     assert human(log) == ["Now divide -3 by 2."]  # the client wrote the first row by itself
@@ -200,6 +190,7 @@ def test_a_chat_of_gemini_cli_is_its_records_put_together_without_what_its_user_
     assert [call for message in log.messages for call in called_ids(message)] == answers
     assert log.skipped == {"part:thought": 1}
     assert len(log.lines) == len(log.messages)
+    # without what its user takes back
     second = next(row["id"] for row in rows if row.get("content") == [{"text": "Now divide -3 by 2."}])
     rows += [{"$rewindTo": second}, {"id": "u9", "type": "user", "content": [{"text": "Leave it."}]}]
     log = read_session(written(tmp_path / "session.jsonl", [*rows, {"id": "i1", "type": "info", "content": "Saved."}]))
@@ -264,34 +255,23 @@ def said(log: Transcript) -> str:
     return " ".join(str(message["content"]) for message in log.messages)
 
 
-def item(role: str, text: str) -> dict[str, Any]:
-    content = [{"type": "input_text", "text": text}]
-    return {"type": "response_item", "payload": {"type": "message", "role": role, "content": content}}
+def test_what_a_user_took_back_by_the_clients_own_rewind_is_no_message(tmp_path):
+    def item(role: str, text: str) -> dict[str, Any]:
+        content = [{"type": "input_text", "text": text}]
+        return {"type": "response_item", "payload": {"type": "message", "role": role, "content": content}}
 
+    def back(count: int) -> dict[str, Any]:
+        return {"type": "event_msg", "payload": {"type": "thread_rolled_back", "num_turns": count}}
 
-def back(count: int) -> dict[str, Any]:
-    return {"type": "event_msg", "payload": {"type": "thread_rolled_back", "num_turns": count}}
-
-
-TURNS = [turn for name in "123" for turn in (item("user", f"q{name}"), item("assistant", f"r{name}"))]
-CONTEXT = item("user", "<environment_context>x</environment_context>")
-
-
-@pytest.mark.parametrize(
-    ("rows", "left", "count"),
-    [
-        ([*TURNS, back(1)], "q1 r1 q2 r2", {"rewound": 2}),
-        ([CONTEXT, *TURNS, back(9)], "<environment_context>x</environment_context>", {"rewound": 6}),
-        ([*TURNS[:2], CONTEXT, *TURNS[2:4], back(1), TURNS[4]], "q1 r1 q3", {"rewound": 3}),
-    ],
-)
-def test_what_a_user_took_back_by_the_clients_own_rewind_is_no_message(rows, left, count, tmp_path):
-    log = read_session(written(tmp_path / "a.jsonl", rows))
-    assert said(log) == left
-    assert {kind: log.skipped[kind] for kind in count} == count
-
-
-PART = {"type": "tool-bash", "toolCallId": "c", "state": "output-available", "input": {}, "output": "a.py"}
+    turns = [turn for name in "123" for turn in (item("user", f"q{name}"), item("assistant", f"r{name}"))]
+    context = item("user", "<environment_context>x</environment_context>")
+    for rows, left, rewound in (
+        ([*turns, back(1)], "q1 r1 q2 r2", 2),
+        ([context, *turns, back(9)], "<environment_context>x</environment_context>", 6),
+        ([*turns[:2], context, *turns[2:4], back(1), turns[4]], "q1 r1 q3", 3),
+    ):
+        log = read_session(written(tmp_path / "a.jsonl", rows))
+        assert (said(log), log.skipped["rewound"]) == (left, rewound)
 
 
 @pytest.mark.parametrize(
@@ -313,10 +293,8 @@ PART = {"type": "tool-bash", "toolCallId": "c", "state": "output-available", "in
 def test_a_format_that_is_not_read_is_refused_by_its_name(name: str, first: dict[str, Any], tmp_path: Path):
     with pytest.raises(TranscriptError, match=rf"a\.jsonl:1: unknown format: {name}; name "):
         list(read(written(tmp_path / "a.jsonl", [first, {"type": "other"}])))
-
-
-def test_messages_of_a_user_interface_are_refused_by_their_name(tmp_path: Path):
-    rows = [{"role": "user", "parts": [{"type": "text", "text": "hi"}]}, {"role": "assistant", "parts": [PART]}]
+    part = {"type": "tool-bash", "toolCallId": "c", "state": "output-available", "input": {}, "output": "a.py"}
+    rows = [{"role": "user", "parts": [{"type": "text", "text": "hi"}]}, {"role": "assistant", "parts": [part]}]
     (tmp_path / "a.json").write_text(json.dumps(rows))
     with pytest.raises(TranscriptError, match="unknown format: UI messages of the Vercel AI SDK"):
         list(read(tmp_path / "a.json"))

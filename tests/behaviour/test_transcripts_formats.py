@@ -36,10 +36,12 @@ CONTENTS = [
     {"role": "model", "parts": [{"functionCall": {"name": "run", "args": {"path": "."}}}]},
     {"role": "user", "parts": [{"functionResponse": {"name": "run", "response": {"output": "ok"}}}]},
 ]
+LISTS = {"openai-chat": CHAT, "anthropic": BLOCKS, "openai-responses": ITEMS, "gemini": CONTENTS}
 STATE = {"status": "completed", "input": {"p": 1}, "output": "ok"}
 PART = {"id": "p1", "type": "tool", "callID": "c1", "tool": "run", "state": STATE}
-LOGS = {"opencode": [{"info": {"id": "m", "role": "assistant"}, "parts": [PART]}]}
-LISTS = {"openai-chat": CHAT, "anthropic": BLOCKS, "openai-responses": ITEMS, "gemini": CONTENTS}
+
+
+OPENCODE = [{"info": {"id": "m", "role": "assistant"}, "parts": [PART]}]
 
 
 def written(path: Path, value: Any) -> Path:
@@ -53,7 +55,7 @@ def written(path: Path, value: Any) -> Path:
 @pytest.mark.parametrize(
     ("name", "value", "lines"),
     [
-        *((name, value, lines) for name, value in [*LISTS.items(), *LOGS.items()] for lines in (False, True)),
+        *((name, value, lines) for name, value in [*LISTS.items(), ("opencode", OPENCODE)] for lines in (False, True)),
         *((name, {"messages": LISTS[name]}, False) for name in ("openai-chat", "anthropic")),
         ("openai-responses", {"model": "m", "input": ITEMS}, False),
         ("gemini", {"contents": CONTENTS}, False),
@@ -86,17 +88,21 @@ def test_each_line_of_a_fine_tuning_file_is_a_session(tmp_path):
         assert (log.format, log.messages) == ("openai-finetune", tuple(CHAT))
 
 
-@pytest.mark.parametrize(
-    ("value", "first"),
-    [
+def test_the_system_prompt_beside_the_list_comes_first_and_a_named_format_is_taken(tmp_path):
+    for value, first in (
         ({"system": "Be brief.", "messages": BLOCKS}, USER),
         ({"instructions": "Be brief.", "input": "Hello"}, user("Hello")),
         ({"systemInstruction": {"parts": [{"text": "Be brief."}]}, "contents": CONTENTS}, USER),
-    ],
-)
-def test_the_system_prompt_beside_the_list_comes_first(tmp_path, value, first):
-    log = read_session(written(tmp_path / "a.json", value), "")
-    assert list(log.messages[:2]) == [{"role": "system", "content": "Be brief."}, first]
+    ):
+        log = read_session(written(tmp_path / "a.json", value), "")
+        assert list(log.messages[:2]) == [{"role": "system", "content": "Be brief."}, first]
+    path = rows(tmp_path / "a.log", CHAT)
+    assert [log.format for log in read(path, format="messages")] == ["messages"]
+    with pytest.raises(TranscriptError, match=r"no format 'xml'; known are auto, .*anthropic, .*opencode"):
+        list(read(path, format="xml"))
+    with pytest.raises(TranscriptError, match=r"a\.log:1: a content without a list of parts"):
+        list(read(path, format="gemini"))
+    assert {"messages", "openai-chat", "anthropic", "claude-code", "codex", "opencode"} <= FORMATS.keys()
 
 
 def test_text_and_calls_of_one_response_are_one_message_and_free_text_of_a_tool_is_json(tmp_path):
@@ -116,9 +122,7 @@ def test_text_and_calls_of_one_response_are_one_message_and_free_text_of_a_tool_
     assert arguments == [{"input": "*** Begin"}, {"input": {"command": ["ls"]}}]
     assert (patched["content"], listed["content"]) == ("done", "a.py")
     assert log.skipped == {"web_search_call": 1}
-
-
-def test_calls_of_gemini_without_ids_are_answered_by_name_in_their_order(tmp_path):
+    # calls of Gemini have no ids: they are answered by name, in their order
     calls = [{"functionCall": {"name": "run", "args": {"path": path}}} for path in "ab"]
     said = [{"result": text, "code": 0} for text in ("first", "second")]
     answers = [{"functionResponse": {"name": "run", "response": each}} for each in said]
@@ -138,25 +142,13 @@ def test_calls_of_gemini_without_ids_are_answered_by_name_in_their_order(tmp_pat
     assert log.skipped == {"part:executableCode": 1, "part:thought": 1}
 
 
-def test_a_named_format_is_taken_and_an_unknown_one_refused(tmp_path):
-    path = rows(tmp_path / "a.log", CHAT)
-    assert [log.format for log in read(path, format="messages")] == ["messages"]
-    with pytest.raises(TranscriptError, match=r"no format 'xml'; known are auto, .*anthropic, .*opencode"):
-        list(read(path, format="xml"))
-    with pytest.raises(TranscriptError, match=r"a\.log:1: a content without a list of parts"):
-        list(read(path, format="gemini"))
-    assert {"messages", "openai-chat", "anthropic", "claude-code", "codex", "opencode"} <= FORMATS.keys()
-
-
 @pytest.mark.parametrize(
     ("name", "data", "problem"),
     [
         ("a.json", b'[{"role": "user",\n "content": ]', ":2: not JSON: Expecting value at column 13; the file must be"),
-        ("a.json", b"{}", ":1: no known format of a transcript"),
-        ("a.json", b"3", ":1: no known format of a transcript"),
+        *(("a.json", data, ":1: no known format of a transcript") for data in (b"{}", b"3")),
         ("a.jsonl", b'{"role": "user"}\nab\n\ncd\n', ":2: not JSON: Expecting value at column 1; each line must"),
-        ("a.jsonl", b"\0" * 512, ":1: not JSON: "),
-        ("a.jsonl", b'{\n"role": "user",\n"content": "hi"\n}\n', ":1: not JSON: "),
+        *(("a.jsonl", data, ":1: not JSON: ") for data in (b"\0" * 512, b'{\n"role": "user",\n"content": "hi"\n}\n')),
         ("a.jsonl", b'{"role": "us\n', ":1: not JSON: Unterminated string starting at column 10"),
         ("a.jsonl", b"[1]\n", ":1: a JSON array, not an object"),
         ("a.jsonl", b"1\n", ":1: a JSON number or truth value, not an object"),
@@ -172,11 +164,17 @@ def test_what_is_no_transcript_is_refused_with_its_line(tmp_path, name, data, pr
 
 
 @pytest.mark.parametrize("packed", [bytes, gzip.compress])
-def test_the_standard_input_is_a_transcript_too(monkeypatch, packed):
+def test_the_standard_input_is_a_transcript_and_a_named_pipe_is_refused_before_it_is_opened(
+    monkeypatch, tmp_path, packed
+):
     data = "".join(json.dumps(message) + "\n" for message in CHAT).encode()
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(packed(data))))
     (path,) = find_transcripts([Path("-")])
     assert read_session(path).messages == tuple(CHAT)
+    os.mkfifo(tmp_path / "a.jsonl")
+    code = f"from summarizing_context.transcripts import read; list(read({str(tmp_path / 'a.jsonl')!r}))"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=False)
+    assert "a.jsonl:1: is a pipe or a device" in ran.stderr
 
 
 def test_a_folder_names_what_looks_like_a_transcript_and_cannot_be_read(tmp_path):
@@ -191,16 +189,23 @@ def test_a_folder_names_what_looks_like_a_transcript_and_cannot_be_read(tmp_path
         "package.json": {"name": "chat", "type": "module"},
         "users.json": {"users": [{"type": "user"}], "session_id": "s"},
         "chat.meta.json": {"messages": CHAT},
+        "notes.txt": b"",
     }
-    for name, data in {**damaged, **others, "long.json": {"tools": ["x" * 150_000], "messages": CHAT}}.items():
+    good = {"a/1.jsonl": b"", "b/2.jsonl.gz": b"", "long.json": {"tools": ["x" * 150_000], "messages": CHAT}}
+    for name, data in {**damaged, **others, **good}.items():
         written(tmp_path / name, data).rename(tmp_path / name.lower())
-    rows(tmp_path / "good.jsonl", CHAT)
-    found = find_transcripts([tmp_path])
-    assert {path.name for path in found} == {*map(str.lower, damaged), "good.jsonl", "long.json"}
-    for path in found:
-        if path.name not in ("good.jsonl", "long.json"):
-            with pytest.raises(TranscriptError, match=rf"{path.name}:1: (not JSON|the gz|the database|no known)"):
-                list(read(path))
+    found = find_transcripts([tmp_path, tmp_path / "long.json"])
+    assert found == sorted(tmp_path / name.lower() for name in {**damaged, **good})  # each once, in order
+    for path in [tmp_path / name.lower() for name in damaged]:
+        with pytest.raises(TranscriptError, match=rf"{path.name}:1: (not JSON|the gz|the database|no known)"):
+            list(read(path))
+    (tmp_path / "empty").mkdir()
+    problems = {"none": "no such file or folder", "notes.txt": "is not .jsonl or", "empty": "holds no transcript"}
+    for name, problem in problems.items():
+        with pytest.raises(TranscriptError, match=problem):
+            find_transcripts([tmp_path / name])
+    with pytest.raises(TranscriptError, match="no transcript was named"):
+        find_transcripts([])
 
 
 @pytest.mark.parametrize("name", sorted(FORMATS))
@@ -230,13 +235,6 @@ def test_one_wrong_part_of_a_list_is_skipped_and_told(tmp_path, name, value):
         assert read_session(written(path, [USER, None])).messages == (USER,)
 
 
-def test_a_named_pipe_is_refused_before_it_is_opened(tmp_path):
-    os.mkfifo(tmp_path / "a.jsonl")
-    code = f"from summarizing_context.transcripts import read; list(read({str(tmp_path / 'a.jsonl')!r}))"
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=False)
-    assert "a.jsonl:1: is a pipe or a device" in ran.stderr
-
-
 # One message a line.
 
 
@@ -252,20 +250,6 @@ def test_each_line_becomes_a_message_without_the_keys_that_are_ours(tmp_path, na
     lines += "\n" + json.dumps({**USER, "score": -float("inf")})
     log = read_session(written(tmp_path / name, lines.encode("utf8", "surrogatepass")))
     assert log.messages == (message, {**USER, "score": None}, {**USER, "score": None})
-
-
-def test_folders_are_searched_through_in_order_and_each_file_is_taken_once(tmp_path):
-    second = written(tmp_path / "b" / "2.jsonl.gz", b"")
-    first = written(tmp_path / "a" / "1.jsonl", b"")
-    written(tmp_path / "a" / "notes.txt", b"")
-    assert find_transcripts([tmp_path, second]) == [first, second]
-    (tmp_path / "empty").mkdir()
-    problems = {"none": "no such file or folder", "a/notes.txt": "is not .jsonl or", "empty": "holds no transcript"}
-    for name, problem in problems.items():
-        with pytest.raises(TranscriptError, match=problem):
-            find_transcripts([tmp_path / name])
-    with pytest.raises(TranscriptError, match="no transcript was named"):
-        find_transcripts([])
 
 
 # Lines and values that cannot be read, in a file whose others can: they are skipped and told, whatever the format.

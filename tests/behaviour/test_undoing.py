@@ -12,7 +12,7 @@ import pytest
 from summarizing_context import Settings, SummarizingContext, UndoError, message_text_parts
 from summarizing_context.cli import main
 from summarizing_context.errors import ContextClosedError, StoreReadOnlyError
-from tests.behaviour.contexts import Clock, begun, fill, reason, small, tiny
+from tests.behaviour.contexts import Clock, begun, fill, reason, small
 from tests.laws.builders import assistant, count, result, session, user, words
 from tests.laws.checkers import goes_on, view_tokens
 from tests.laws.judge import SMALL
@@ -74,8 +74,11 @@ async def test_each_activation_is_remembered_with_its_figures(tmp_path: Path):
         assert context.activations() == records
 
 
-async def test_an_undo_brings_back_the_view_of_before():
-    async with opened() as context:
+async def test_an_undo_brings_back_the_view_of_before(tmp_path: Path):
+    """What cannot be undone raises an error, and nothing changes."""
+    async with opened(store=tmp_path / "a.db") as context:
+        with pytest.raises(UndoError, match="no activation to undo"):
+            await context.undo_activation()
         before, after, message = await until_activated(context, 7, times=3)
         assert after[: len(before)] != before
         report = await context.undo_activation()
@@ -86,6 +89,23 @@ async def test_an_undo_brings_back_the_view_of_before():
         assert [one.is_undone for one in records] == [False, False, True, False]
         assert (records[-1].undoes, records[-1].covered_to) == (3, records[2].covered_from)
         assert context.statistics().activations_by_reason == {"high_water": 3, "restored": 1}
+        await fill(context, (user(words(random.Random(number), 12) * 9) for number in range(12)))
+        await context.get_messages_for_request()
+        made = len([one for one in context.activations() if one.can_undo])
+        assert made
+        with pytest.raises(UndoError, match="does not fit"):  # noqa: PT012
+            for _ in range(made):
+                await context.undo_activation()
+        await context.set_messages([*session(7, 20), user("another log")])
+        await context.get_messages_for_request()
+        with pytest.raises(UndoError, match="replaced"):
+            await context.undo_activation()
+    async with begun(**SIZES, store=tmp_path / "a.db", read_only=True) as context:
+        assert context.activations()
+        with pytest.raises(StoreReadOnlyError):
+            await context.undo_activation()
+    with pytest.raises(ContextClosedError):
+        context.activations()
 
 
 async def test_a_session_that_nobody_has_open_is_undone_by_the_command(tmp_path, capsys):
@@ -103,58 +123,21 @@ async def test_a_session_that_nobody_has_open_is_undone_by_the_command(tmp_path,
         assert context.activations()[-1].undoes == 2
 
 
-async def test_what_cannot_be_undone_is_told_and_nothing_changes(tmp_path: Path):
-    async with opened(store=tmp_path / "a.db") as context:
-        with pytest.raises(UndoError, match="no activation to undo"):
-            await context.undo_activation()
-        await until_activated(context, 11)
-        await fill(context, (user(words(random.Random(number), 12) * 9) for number in range(12)))
-        await context.get_messages_for_request()
-        made = len([one for one in context.activations() if one.can_undo])
-        assert made
-        with pytest.raises(UndoError, match="does not fit"):  # noqa: PT012
-            for _ in range(made):
-                await context.undo_activation()
-        await context.set_messages([*session(11, 20), user("another log")])
-        await context.get_messages_for_request()
-        with pytest.raises(UndoError, match="replaced"):
-            await context.undo_activation()
-    async with begun(**SIZES, store=tmp_path / "a.db", read_only=True) as context:
-        assert context.activations()
-        with pytest.raises(StoreReadOnlyError):
-            await context.undo_activation()
-    with pytest.raises(ContextClosedError):
-        context.activations()
-
-
 # Why a view begins differently.
 
 
-async def test_high_water_is_reached_as_the_session_grows():
-    async with begun(session(31, 140), every=1, of=tiny, max_tokens=3_000, count_tokens=None, clock=Clock()) as context:
-        assert set(context.statistics().activations_by_reason) == {"high_water"}
-        await context.get_messages_for_request()
-        assert reason(context) is None
-
-
-def thinking(number: int) -> list[dict[str, Any]]:
-    """A turn with signed thinking and a call."""
-    signed = {"type": "thinking", "thinking": "hm " * 5, "signature": f"s{number}"}
-    called = {"type": "tool_use", "id": f"c{number}", "name": "read", "input": {"at": number}}
-    return [
-        user(f"{number}: " + "Tell me of pears. " * (number % 7 + 1)),
-        assistant([signed, called]),
-        result("anthropic", f"c{number}", "a pear " * 40),
-        assistant([signed, {"type": "text", "text": "A pear. " * 20}]),
-    ]
-
-
 async def test_asking_whether_to_compact_knows_every_reason_and_does_nothing():
-    clock, reasons = Clock(), set()
+    clock, reasons, log = Clock(), set(), list[dict[str, Any]]()
+    for number in range(25):  # turns with signed thinking and a call
+        signed = {"type": "thinking", "thinking": "hm " * 5, "signature": f"s{number}"}
+        called = {"type": "tool_use", "id": f"c{number}", "name": "read", "input": {"at": number}}
+        log += [user(f"{number}: " + "Tell me of pears. " * (number % 7 + 1)), assistant([signed, called])]
+        log += [result("anthropic", f"c{number}", "a pear " * 40)]
+        log += [assistant([signed, {"type": "text", "text": "A pear. " * 20}])]
     options = {"max_tokens": 3_000, "idle_after": 60.0, "memory_include": "auto", "token_counter": "estimate"}
     async with begun(of=Settings, clock=clock, count_tokens=None, **options) as context:
         await context.memory.store("The pear tree is old.")
-        for at, message in enumerate(message for number in range(25) for message in thinking(number)):
+        for at, message in enumerate(log):
             clock.time += 100.0 if at % 8 == 7 else 1.0
             await context.add_message(message)
             if at % 13 == 12:

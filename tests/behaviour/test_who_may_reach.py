@@ -92,6 +92,12 @@ async def test_a_request_without_the_token_is_refused_and_told_how_to_get_it(tmp
 
 
 async def test_the_token_is_private_the_same_after_a_restart_and_of_no_use_once_others_can_read_it(home, tmp_path):
+    def fill_disk() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+
+    failed = run("proxy", "run", "--store", tmp_path / "run.db", "--", "true", preexec_fn=fill_disk)
+    assert "cannot be read or made" in failed.stderr
+    assert [path for path in home.rglob("*") if path.is_file()] == []  # no half of it is left
     with proxy(tmp_path / "run.db", NOWHERE) as (printed,):
         path = urlsplit(printed.split(": ")[0]).path
     (kept,) = (path for path in home.rglob("*") if path.is_file())
@@ -118,15 +124,6 @@ async def test_the_guards_hold_where_a_quicker_parser_is_installed(tmp_path: Pat
         answer = await said(base, asked(b"http://evil.example/_status", method=b"GET", body=b""))
         assert answer.startswith(b"HTTP/1.1 400 ")
         assert (await status(base))["requests"] == 0
-
-
-def test_where_the_disk_is_full_no_half_of_a_token_is_left(home: Path, tmp_path: Path):
-    def fill_disk() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
-
-    failed = run("proxy", "run", "--store", tmp_path / "run.db", "--", "true", preexec_fn=fill_disk)
-    assert "cannot be read or made" in failed.stderr
-    assert [path for path in home.rglob("*") if path.is_file()] == []
 
 
 async def test_without_a_token_there_is_a_warning_and_no_page_gets_anything_of_the_provider(tmp_path: Path):
@@ -182,33 +179,30 @@ async def test_the_inspector_opens_by_a_link_once_and_stands_in_a_folder_of_its_
         await check_link(told.split("Inspector: ")[1].strip())  # a new one each time
 
 
-# Codex
-
-TELLS = f"""#!{sys.executable}
-import json, os, sys
-print(json.dumps([sys.argv[1:], dict(os.environ)]))
-"""
-
-
-def run_codex(folder: Path, kept: str, text: str, *words: str) -> subprocess.CompletedProcess[str]:
-    """A false Codex that tells how it was called, with this file in its folder."""
-    (folder / "home" / ".codex").mkdir()
-    (folder / "home" / ".codex" / kept).write_text(text)
-    (program := folder / "codex").write_text(TELLS)
-    program.chmod(0o755)
-    given = ["--store", folder / "run.db", "--anthropic", NOWHERE, "--openai", NOWHERE]
-    return run("proxy", "run", *given, "--", program, *words, stdin=subprocess.DEVNULL, cwd=folder)
-
-
 @pytest.mark.parametrize(
-    ("login", "called"),
+    ("kept", "text", "called"),
     [
-        ('{"OPENAI_API_KEY": "sk-test"}', "summarizing-context"),  # else it sends fields that plain providers refuse
-        ('{"tokens": {"access_token": "a"}, "OPENAI_API_KEY": null}', "OpenAI"),
+        # with a key, a name of its own: else it sends fields that plain providers refuse
+        ("auth.json", '{"OPENAI_API_KEY": "sk-test"}', "summarizing-context"),
+        ("auth.json", '{"tokens": {"access_token": "a"}, "OPENAI_API_KEY": null}', "OpenAI"),
+        ("config.toml", 'model_provider = "azure"\n', None),  # refused, with the reason
     ],
 )
-def test_codex_is_set_by_its_own_options_and_no_option_holds_the_token(login: str, called: str, tmp_path: Path):
-    words, environment = json.loads(run_codex(tmp_path, "auth.json", login, "exec", "hello").stdout)
+def test_codex_is_set_by_its_own_options_and_no_option_holds_the_token(kept, text, called, home, tmp_path):
+    (home / ".codex").mkdir()
+    (home / ".codex" / kept).write_text(text)
+    program = tmp_path / "codex"  # a false one that tells how it was called
+    program.write_text(
+        f"#!{sys.executable}\nimport json, os, sys\nprint(json.dumps([sys.argv[1:], dict(os.environ)]))\n"
+    )
+    program.chmod(0o755)
+    given = ["--store", tmp_path / "run.db", "--anthropic", NOWHERE, "--openai", NOWHERE, "--", program]
+    done = run("proxy", "run", *given, "exec", "hello", stdin=subprocess.DEVNULL, cwd=tmp_path)
+    if called is None:
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "model_provider is 'azure'" in done.stderr
+        return
+    words, environment = json.loads(done.stdout)
     assert words[-2:] == ["exec", "hello"]
     assert words[0] == "-c"
     settings = [word for word in words[1:-2:2] if word != "model_provider=summarizing-context"]
@@ -219,9 +213,3 @@ def test_codex_is_set_by_its_own_options_and_no_option_holds_the_token(login: st
     assert header == "x-summarizing-context-token"
     assert environment[variable] in environment["OPENAI_BASE_URL"]
     assert environment[variable] not in " ".join(words), "every user of a machine sees the arguments of programs"
-
-
-def test_a_codex_that_is_set_to_another_provider_is_refused_with_the_reason(tmp_path: Path):
-    done = run_codex(tmp_path, "config.toml", 'model_provider = "azure"\n')
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "model_provider is 'azure'" in done.stderr

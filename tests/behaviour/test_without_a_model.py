@@ -2,7 +2,6 @@
 
 import random
 import re
-from typing import Any
 
 import pytest
 
@@ -67,20 +66,17 @@ def at_length(job: SummaryJob) -> str:
     return default_summary(job) + ("".join(lines) if job.kind in ("segment", "rollup") else "")
 
 
-BY_MODEL = [
-    (8_000, 0.0, 1, 0.0), (8_000, 0.0, 40, 0.11), (8_000, 0.7, 16, 0.0), (8_000, 0.7, 40, 0.0), (32_000, 0.0, 16, 0.11),
-    (32_000, 0.5, 40, 0.11),
-]  # fmt: skip
-WITHOUT = [(16_000, 0.0, 16, 0.3), (16_000, 0.0, 32, 0.3), (16_000, 0.5, 32, 0.3)]
-
-
 @pytest.mark.parametrize(
-    ("budget", "system", "segments", "least", "model"),
-    [*((*room, ScriptedSummarizer(at_length)) for room in BY_MODEL), *((*room, None) for room in WITHOUT)],
+    ("budget", "system", "segments", "least", "by_model"),
+    [
+        *((8_000, *room, True) for room in ((0.0, 1, 0.0), (0.0, 40, 0.11), (0.7, 16, 0.0), (0.7, 40, 0.0))),
+        *((32_000, *room, 0.11, True) for room in ((0.0, 16), (0.5, 40))),
+        *((16_000, *room, 0.3, False) for room in ((0.0, 16), (0.0, 32), (0.5, 32))),
+    ],
 )
-async def test_no_room_of_the_header_stays_empty(budget: int, system: float, segments: int, least: float, model: Any):
+async def test_no_room_of_the_header_stays_empty(budget: int, system: float, segments: int, least: float, by_model):
     """Its share is one of the room that a system row leaves; merges keep it too."""
-    dice, fixed = random.Random(5), int(system * budget)
+    dice, fixed, model = random.Random(5), int(system * budget), ScriptedSummarizer(at_length) if by_model else None
     settings = Settings(max_tokens=budget, idle_after="never", start_at=0.0)
     async with open_context(settings, summarizer=model, count_tokens=count) as context:
         if fixed:
