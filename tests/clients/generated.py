@@ -1,15 +1,14 @@
-"""Sessions by seed that mix every shape of today's protocols: what a client asks, and what its provider answers.
+"""Sessions by seed that mix every shape of today's protocols; nothing of the package is imported.
 
-A `Session` plays both sides. The client adds its rows to `history` and sends `body()`; the provider sees what arrives
-of it, and `answer(arrived)` says what the model replies, which the client adds and goes on from, up to its next
-request. Thinking is signed for what has arrived, as providers do. The shapes are those of `shapes.toml`. Nothing of the
-package is imported.
+A `Session` plays both sides. The client sends `body()`; the provider sees what arrives of it, and `answer(arrived)`
+says what the model replies, which the client adds and goes on from, up to its next request. Thinking is signed for what
+has arrived, as providers do.
 """
 
 import base64
 import json
 import random
-from collections.abc import Collection, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from typing import Any
 
 from evals.clients.rules import SHAPES, Given, Seal
@@ -21,11 +20,8 @@ _TRAPS = (  # names of fields that mean something in blocks that are known
     *("text", "content", "id", "name", "input", "source", "thinking", "signature", "tool_use_id", "output", "summary"),
     *("arguments", "role", "data", "title", "parts", "result", "status", "metadata", "functionCall", "toolUse"),
 )
-
 _TURNS = (1, 2, 4, 12)  # replies of a turn that call tools
-
 _HUGE = 30.0  # steps in one text: more than a view has room for
-
 BINDING, _BY_ROW = "thinking-binding-controls-2026-08-01", "per-turn-control-2026-07-01"
 
 
@@ -115,18 +111,15 @@ class Session:
             return {name: self._example(each, id) for name, each in value.items()}
         if isinstance(value, list):
             return [self._example(each, id) for each in value]
-        match str(value)[:1]:
-            case "~":
-                return self.words(float(value[1:]))
-            case "%":
-                return self.words(0.5 if self.random.random() < 0.98 else _HUGE)
-            case "!":
-                return self._sealed(value[1:])
-            case "*":
-                return base64.b64encode(self.random.randbytes(90)).decode()
-            case "#":
-                return id + value[1:]
-        return None if value == "null" else value
+        ways: dict[str, Callable[[str], str]] = {
+            "~": lambda share: self.words(float(share)),
+            "%": lambda _: self.words(0.5 if self.random.random() < 0.98 else _HUGE),
+            "!": self._sealed,
+            "*": lambda _: base64.b64encode(self.random.randbytes(90)).decode(),
+            "#": lambda rest: id + rest,
+        }
+        way = ways.get(str(value)[:1])
+        return way(value[1:]) if way else None if value == "null" else value
 
     def _unknown(self, share: float) -> list[Row]:
         """Perhaps a block of a type that nobody knows."""
@@ -177,8 +170,11 @@ class Session:
         self._say("user", parts)
 
     def _say(self, role: str, parts: list[Row]) -> None:
-        self.given.add(parts)
-        self.history.append({"role": role, self.parts: parts})
+        self._add({"role": role, self.parts: parts})
+
+    def _add(self, row: Row) -> None:
+        self.given.add(row[self.parts])
+        self.history.append(row)
 
 
 def odd_fields(chance: random.Random, words: str, depth: int = 0) -> Row:
@@ -244,17 +240,16 @@ class _Anthropic(Session):
         for row in kept:
             blocks: list[Row] = []
             for old in row["content"]:
-                if str(old.get("signature")).startswith("bound"):
-                    old = {**old, "signature": self.seal.bind(old["thinking"], self.body(), blocks)}
-                blocks.append(old)
-            self.given.add(blocks)
-            self.history.append({**row, "content": blocks})
+                is_bound = str(old.get("signature")).startswith("bound")
+                signed = {"signature": self.seal.bind(old["thinking"], self.body(), blocks)} if is_bound else {}
+                blocks.append({**old, **signed})
+            self._add({**row, "content": blocks})
 
     def _text(self, share: float, role: str) -> list[Row]:
-        blocks: list[Row] = [{"type": "text", "text": self.words(share)}]
+        text: Row = {"type": "text", "text": self.words(share)}
         if role == "assistant" and self._may("server_tools", 0.3):
-            blocks += [*self._pair("x"), {"type": "text", "text": self.words(share)}]
-        return blocks
+            return [text, *self._pair("x"), {"type": "text", "text": self.words(share)}]
+        return [text]
 
     def _pair(self, name: str) -> list[Row]:
         """A call that the server runs, and its result."""
@@ -264,8 +259,8 @@ class _Anthropic(Session):
 
     def _scene(self) -> tuple[list[Row], list[Row], list[Row]]:
         if self._may("paused", 0.12) and not self.as_sent:
-            call, result = self._pair("z")
-            return [call], [], [result]
+            call, *results = self._pair("z")
+            return [call], [], results
         return super()._scene()
 
     def _opening(self, arrived: Mapping[str, Any], carried: list[Row], goes_on: bool) -> list[Row]:
@@ -309,8 +304,7 @@ class _Anthropic(Session):
             row["content"].append({"type": "text", "text": self.words(0.1)})
         if row["content"] and not is_first and self.random.random() < 0.3:
             row["clear_at"] = self.random.choice(["never", "next_user_message"])
-        self.given.add(row["content"])
-        self.history.append(row)
+        self._add(row)
 
 
 class _Responses(Session):
@@ -329,10 +323,11 @@ class _Responses(Session):
         if self._may("compaction", 0.04) and self.history and not self._chains and not self._refers:
             self._known.clear()
             self.history.clear()
-            made = {"type": "compaction", "id": f"cmp{self.number}", "encrypted_content": self._sealed("c", 1)}
-            self._add([made])
+            self._say(
+                "", [{"type": "compaction", "id": f"cmp{self.number}", "encrypted_content": self._sealed("c", 1)}]
+            )
         if self._may("state", 0.3):
-            self._add([self._made(self.random.choice(SHAPES["updates"]), "")["item"]])
+            self._say("", [self._made(self.random.choice(SHAPES["updates"]), "")["item"]])
 
     def _text(self, share: float, role: str) -> list[Row]:
         if role == "user":
@@ -357,7 +352,7 @@ class _Responses(Session):
             self.history.clear()
             self.fixed["previous_response_id"] = f"resp_{self.number}"
             return
-        self._add(parts)
+        super()._reply(parts)
         if self._refers:
             said = [part for part in parts if part["type"] == "message"]
             names = {id(part): {"type": "item_reference", "id": part["id"]} for part in said}
@@ -369,11 +364,11 @@ class _Responses(Session):
         if "input_text" in {part["type"] for part in parts}:
             role = "developer" if self._may("developer", 0.05) else "user"
             parts = [{"type": "message", "role": role, "content": parts}]
-        self._add(parts)
+        super()._ask(parts)
 
-    def _add(self, items: list[Row]) -> None:
-        self.given.add(items)
-        self.history += items
+    def _say(self, role: str, parts: list[Row]) -> None:
+        self.given.add(parts)
+        self.history += parts
 
 
 class _Chat(Session):
@@ -391,22 +386,19 @@ class _Chat(Session):
     def _reply(self, parts: list[Row]) -> None:
         """The calls, or the words; some are spoken, or refuse."""
         row = next((part for part in parts if "tool_calls" in part), {"role": "assistant", "content": parts[0]["text"]})
-        if "tool_calls" not in row and self._may("refusal", 0.1):
-            row = {"role": "assistant", "content": None, "refusal": self.words(0.1)}
-        elif "tool_calls" not in row and self._may("audio", 0.1):
-            row = {"role": "assistant", "content": None, "audio": {"id": self._id("audio")}}
-            self.given.add([row["audio"]])
-        elif "tool_calls" in row and "reasoning_content" in self.demands:
+        if "tool_calls" in row and "reasoning_content" in self.demands:
             row["reasoning_content"] = self.words(self.random.choice([0.2, 0.2, 2.0]))
+        elif "tool_calls" not in row and self._may("refusal", 0.1):
+            row |= {"content": None, "refusal": self.words(0.1)}
+        elif "tool_calls" not in row and self._may("audio", 0.1):
+            row |= {"content": None, "audio": {"id": self._id("audio")}}
+            self.given.add([row["audio"]])
         self.history.append(row)
 
     def _ask(self, parts: list[Row], alone: bool = False) -> None:
-        if parts[0].get("role") == "tool":
-            self.history += parts
-        else:
-            self.given.add(parts)
-            content = parts[0]["text"] if len(parts) == 1 else parts
-            self.history.append({"role": "user", "content": content})
+        self.given.add([part for part in parts if "role" not in part])
+        content = parts[0]["text"] if len(parts) == 1 and "text" in parts[0] else parts
+        self.history += parts if parts[0].get("role") == "tool" else [{"role": "user", "content": content}]
 
 
 class _Gemini(Session):

@@ -11,7 +11,6 @@ import os
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -60,12 +59,11 @@ class Arrived(NamedTuple):
 Send = Callable[[Row], Awaitable[Arrived]]
 
 
-@dataclass
-class Verdict:
-    """What is said of the views of one door."""
+class Verdict(NamedTuple):
+    """What is said of the views of one door, and how many have less than the client's request."""
 
-    shortened: int = 0  # views with less than the client's request
-    problems: list[str] = field(default_factory=list)
+    problems: list[str]
+    shortened: int
 
 
 def said_of(session: Session, body: Row, arrived: Arrived) -> str:
@@ -81,9 +79,9 @@ def said_of(session: Session, body: Row, arrived: Arrived) -> str:
     if lost := [name for name in held if held[name] != holds.get(name)]:
         return f"in force: {lost[0]} was {held[lost[0]]}, is {holds.get(lost[0])}"
     ends = []
-    for rows in (body[session.rows], arrived.body[session.rows]):
-        last = next((row for row in reversed(rows) if row.get("role") != "system"), {})
-        ends.append((last.get("role"), last.get("type", "message"), last.get("call_id"), last.get("tool_call_id")))
+    for each in (body, arrived.body):
+        last = next((row for row in reversed(each[session.rows]) if row.get("role") != "system"), {})
+        ends.append([last.get("type", "message"), *map(last.get, ("role", "call_id", "tool_call_id"))])
     return "" if ends[0] == ends[1] else "newest: the newest row is not what was said last"
 
 
@@ -98,24 +96,27 @@ async def library(session: Session) -> AsyncIterator[Send]:
 
         async def send(body: Row) -> Arrived:
             nonlocal is_rewritten
-            rows = session.history
-            if not all(map(operator.is_, known, rows)) or len(known) > len(rows):
-                await context.set_messages(rows)
-            else:
-                for row in rows[len(known) :]:
-                    await context.add_message(row)
-            known[:] = rows
+            if not _goes_on(known, session.history):
+                await context.set_messages(session.history)
+                known[:] = session.history
+            for row in session.history[len(known) :]:
+                await context.add_message(row)
+            known[:] = session.history
             view = await context.next_view()
             is_rewritten = is_rewritten or view.rewritten_prefix
             shown = [_in_dialect(session.dialect, row) for row in view.messages]
             made, betas = {**body, session.rows: shown}, session.betas
             if is_rewritten and session.dialect == "anthropic" and not session.as_sent:
-                thinking = body.get("thinking") or {"type": "adaptive"}
-                asked = {"prefix_mismatch_behavior": "drop_block"}
-                made["thinking"], betas = {**thinking, "block_binding": asked}, [*betas, BINDING]
+                asked = {"block_binding": {"prefix_mismatch_behavior": "drop_block"}}
+                made["thinking"] = {"type": "adaptive", **(body.get("thinking") or {}), **asked}
+                betas = [*betas, BINDING]
             return Arrived(made, betas, view.activation is not None)
 
         yield send
+
+
+def _goes_on(known: Sequence[Row], rows: Sequence[Row]) -> bool:
+    return len(known) <= len(rows) and all(map(operator.is_, known, rows))
 
 
 def _in_dialect(dialect: str, row: Mapping[str, Any]) -> Row:
@@ -123,12 +124,11 @@ def _in_dialect(dialect: str, row: Mapping[str, Any]) -> Row:
     protocol."""
     row = {name: value for name, value in row.items() if not name.startswith("_") and name != "metadata"}
     content = row.get("content")
+    blocks = [{"text": content}] if isinstance(content, str) else content or []
     if dialect == "gemini" and "parts" not in row:
-        return {"role": row["role"], "parts": [{"text": content}] if isinstance(content, str) else content}
+        return {"role": row["role"], "parts": blocks}
     if dialect == "bedrock":
-        blocks = [{"text": content}] if isinstance(content, str) else content or []
-        blocks = [{"text": block["text"]} if block.get("type") == "text" else block for block in blocks]
-        return {**row, "content": blocks}
+        return {**row, "content": [{"text": one["text"]} if one.get("type") == "text" else one for one in blocks]}
     return row
 
 
@@ -138,22 +138,21 @@ _PATHS = {"anthropic": "/v1/messages", "chat": "/v1/chat/completions", "response
 @asynccontextmanager
 async def proxy(session: Session) -> AsyncIterator[Send]:
     """A proxy on the loopback, in front of a provider that keeps what arrives."""
-    replied = {"id": "r1", "model": "m", "role": "assistant", "content": [], "output": [], "choices": []}
-    number = 0  # of the records that were read
+    number, path = 0, _PATHS[session.dialect]  # of the records that were read
 
     async def behave(request: Request, raw: bytes) -> JSONResponse:
-        return JSONResponse(replied)
+        empty: dict[str, list[Row]] = {"content": [], "output": [], "choices": []}
+        return JSONResponse({"id": "r1", "model": "m", "role": "assistant", **empty})
 
     headers = {"x-claude-code-session-id": "s1", "session-id": "s1"}
-    if session.betas:
-        headers["anthropic-beta"] = ",".join(session.betas)
+    headers |= {"anthropic-beta": ",".join(session.betas)} if session.betas else {}
     given: Any = {"budget": session.budget, "settings": {"merge_user_rows": "alternating" in session.demands}}
     asking = httpx2.AsyncClient(trust_env=False, timeout=60)
     async with between(Fake(behave=behave), **given) as (fake, address), asking as client:
 
         async def send(body: Row) -> Arrived:
             nonlocal number
-            reply = await client.post(address + _PATHS[session.dialect], json=body, headers=headers)
+            reply = await client.post(address + path, json=body, headers=headers)
             if reply.status_code != 200:
                 return Arrived(body, [], failure=f"{reply.status_code} {reply.text[:200]}")
             for _ in range(20):  # told when its reply has ended
@@ -162,7 +161,7 @@ async def proxy(session: Session) -> AsyncIterator[Send]:
                     break
                 await asyncio.sleep(0.01)
             number = told["requests"]
-            seen = next(each for each in reversed(fake.seen) if each["path"] == _PATHS[session.dialect])
+            seen = next(each for each in reversed(fake.seen) if each["path"] == path)
             betas = [beta.strip() for beta in seen["headers"].get("anthropic-beta", "").split(",")]
             activated = any(one["activation"] for one in told["records"])
             return Arrived(seen["body"], betas, activated, told["last_failure"] or "")
@@ -195,35 +194,24 @@ async def langchain(session: Session) -> AsyncIterator[Send]:
     messages = importlib.import_module("langchain_core.messages")
     types = importlib.import_module("langchain.agents.middleware.types")
     middleware = importlib.import_module("summarizing_context.adapters.langchain").SummarizingMiddleware
-    fakes = importlib.import_module("langchain_core.language_models.fake_chat_models")
-
-    class Model(fakes.FakeListChatModel):
-        model: str = session.fixed["model"]
-        thinking: Any = None
-        betas: Any = None
-
-        @property
-        def _llm_type(self) -> str:
-            return "anthropic-chat"
-
-    model = Model(responses=["a"], thinking=session.fixed.get("thinking"), betas=list(session.betas))
+    known = {"model": session.fixed["model"], "thinking": session.fixed.get("thinking"), "betas": [*session.betas]}
+    model: Any = SimpleNamespace(_llm_type="anthropic-chat", **known)
     shorten = middleware(Settings(max_tokens=session.budget), summarizer=ScriptedSummarizer())
     messages_of = once(partial(_to_langchain, messages))  # the same ones again for a row
 
     async def send(body: Row) -> Arrived:
         seen: list[Any] = []
-        settings: Row = {}
 
         async def handler(request: Any) -> Any:
-            seen.extend(request.messages)
-            settings.update(request.model_settings)
+            seen.append(request)
             return types.ModelResponse(result=[messages.AIMessage("a")])
 
         asked = [message for row in session.history for message in messages_of(row)]
         request = types.ModelRequest(model=model, messages=asked, system_prompt=None, tools=[], state={}, runtime=None)
         await shorten.awrap_model_call(request, handler)
+        settings = {**seen[-1].model_settings}
         betas = settings.pop("betas", None) or session.betas
-        return Arrived({**body, **settings, "messages": _joined(map(_from_langchain, seen))}, betas)
+        return Arrived({**body, **settings, "messages": _joined(map(_from_langchain, seen[-1].messages))}, betas)
 
     try:
         yield send
@@ -231,10 +219,10 @@ async def langchain(session: Session) -> AsyncIterator[Send]:
         await asyncio.to_thread(shorten.close)
 
 
-def _split(row: Row) -> tuple[list[Row], list[Row]]:
-    """The results in a row, and its other blocks."""
-    results = [block for block in row["content"] if block["type"] == "tool_result"]
-    return results, [block for block in row["content"] if block["type"] != "tool_result"]
+def _split(row: Row, kind: str = "tool_result") -> tuple[list[Row], list[Row]]:
+    """The blocks of a kind in a row, and its other blocks."""
+    found = [block for block in row["content"] if block["type"] == kind]
+    return found, [block for block in row["content"] if block["type"] != kind]
 
 
 def _joined(rows: Iterable[Row]) -> list[Row]:
@@ -251,8 +239,7 @@ def _joined(rows: Iterable[Row]) -> list[Row]:
 
 def _to_langchain(messages: Any, row: Row) -> list[Any]:
     if row["role"] == "assistant":
-        used = [block for block in row["content"] if block["type"] == "tool_use"]
-        calls = [{"name": block["name"], "args": block["input"], "id": block["id"]} for block in used]
+        calls = [{"name": use["name"], "args": use["input"], "id": use["id"]} for use in _split(row, "tool_use")[0]]
         return [messages.AIMessage(row["content"], tool_calls=calls)]
     results, rest = _split(row)
     answers = [messages.ToolMessage(one.get("content", ""), tool_call_id=one["tool_use_id"]) for one in results]
@@ -286,7 +273,7 @@ async def pydantic_ai(session: Session) -> AsyncIterator[Send]:
     @once  # the same one again for a row
     def message_of(row: Row) -> Any:
         if row["role"] == "assistant":
-            names.update({block["id"]: block["name"] for block in row["content"] if block["type"] == "tool_use"})
+            names.update({use["id"]: use["name"] for use in _split(row, "tool_use")[0]})
             told = {"id": "m", "type": "message", "role": "assistant", "model": "m", "content": row["content"]}
             told |= {"stop_reason": "end_turn", "stop_sequence": None, "usage": {"input_tokens": 1, "output_tokens": 1}}
             return model._process_response(replied.model_validate(told), beside, {})
@@ -337,9 +324,9 @@ async def amplifier(session: Session) -> AsyncIterator[Send]:
 
 def _to_amplifier(row: Row) -> list[Row]:
     if row["role"] == "assistant":
-        used = [block for block in row["content"] if block["type"] == "tool_use"]
-        blocks = [block for block in row["content"] if block["type"] in ("text", "thinking", "redacted_thinking")]
-        calls = [{"type": "tool_call", "id": use["id"], "name": use["name"], "input": use["input"]} for use in used]
+        used, rest = _split(row, "tool_use")
+        blocks = [block for block in rest if block["type"] in ("text", "thinking", "redacted_thinking")]
+        calls = [{**use, "type": "tool_call"} for use in used]
         listed = [{"id": use["id"], "tool": use["name"], "arguments": use["input"]} for use in used]
         made = {"role": "assistant", "content": [*blocks, *calls], **({"tool_calls": listed} if listed else {})}
         return [{**made, "metadata": {"anthropic": {"wire_content": row["content"]}}}]
@@ -360,10 +347,13 @@ def _from_amplifier(row: Row) -> Row:
 
 
 _NO_FORM = ("system_rows", "thread", "marks", "compaction", "tool_reference")  # in hosts of Anthropic's messages
-
 _ONLY_TEXT = (
     *("media", "documents", "container_upload", "unknown", "browser_state", "listing", "fallback", "programs"),
     *("bound", "paused", "tool_search"),  # what its model for Anthropic repairs by itself
+)
+_KNOWN = (  # none of them where blocks are planted
+    *("unknown", "thread", "compaction", "chains", "references", "system_rows", "marks", "thinking", "server_tools"),
+    *("paused", "programs", "program", "state", "tool_search", "tool_reference"),
 )
 
 DOORS: dict[str, tuple[Any, Sequence[str], Sequence[str]]] = {  # with the dialects and the shapes that it has not
@@ -376,29 +366,24 @@ DOORS: dict[str, tuple[Any, Sequence[str], Sequence[str]]] = {  # with the diale
 }
 
 
-_KNOWN = (  # none of them where blocks are planted
-    *("unknown", "thread", "compaction", "chains", "references", "system_rows", "marks", "thinking", "server_tools"),
-    *("paused", "programs", "program", "state", "tool_search", "tool_reference"),
-)
-
-
 async def run(name: str, seeds: Iterable[int], *, steps: int, budget: int, unknown: bool = False) -> Verdict:
     """Play sessions through a door to their ends. `unknown` puts blocks of no known type anywhere into messages, and
     sees whether views have them whole or not at all."""
     door, dialects, without = DOORS[name]
     if unknown:
         dialects = [dialect for dialect in dialects if dialect in ("anthropic", "responses", "chat")]
-    verdict = Verdict()
+        without = (*without, *_KNOWN)
+    problems, shortened = list[str](), 0
     for seed in seeds:
-        dialect, chance = DIALECTS[dialects[seed % len(dialects)]], random.Random(seed)
-        session = dialect(seed, steps=steps, budget=budget, without=(*without, *(_KNOWN if unknown else ())))
+        chance = random.Random(seed)
+        session = DIALECTS[dialects[seed % len(dialects)]](seed, steps=steps, budget=budget, without=without)
         before, known = list[str](), list[Row]()
         planted: list[tuple[Row, Row]] = []  # blocks, each with its row
         if unknown:
             session.demands.clear()
         async with door(session) as send:
             for _ in range(steps):
-                goes_on = all(map(operator.is_, known, session.history)) and len(known) <= len(session.history)
+                goes_on = _goes_on(known, session.history)
                 rows = [row for row in session.history[len(known) :] if isinstance(row.get("content"), list)]
                 if unknown and rows and chance.random() < 0.3:
                     row = chance.choice(rows)
@@ -409,19 +394,18 @@ async def run(name: str, seeds: Iterable[int], *, steps: int, budget: int, unkno
                 found = said_of(session, body, arrived) or _parted(planted, now, only_text=door is amplifier)
                 if goes_on and arrived.activated is False and now[: len(before)] != before:
                     found = found or "a view does not begin with the one before"
-                verdict.shortened += len(now) < len(body[session.rows])
-                verdict.problems += [f"{session.name}, reply {session.number}: {found}"] if found else []
+                shortened += len(now) < len(body[session.rows])
+                problems += [f"{session.name}, reply {session.number}: {found}"] if found else []
                 before = now
                 session.answer(arrived.body)
-    return verdict
+    return Verdict(problems, shortened)
 
 
 def _plant(session: Session, chance: random.Random, row: Row) -> Row:
     """Put a block anywhere into a row, behind its thinking and the results of calls, or into one of these."""
     words = f"hologram {chance.randrange(10**12)} " + session.words(0.1)
-    fields = odd_fields(chance, words)
-    if len(json.dumps(fields)) > 2 * session.budget:  # its group is covered, and a newest result told in words
-        fields = {}
+    fields = odd_fields(chance, words)  # of too long ones the group is covered, and a newest result told in words
+    fields = fields if len(json.dumps(fields)) <= 2 * session.budget else {}
     block = {**fields, "type": f"hologram_{chance.randrange(99)}", "says": words}
     session.given.add([block])
     blocks = row["content"]
@@ -430,9 +414,9 @@ def _plant(session: Session, chance: random.Random, row: Row) -> Row:
     results = [each for each in blocks if each.get("type") == "tool_result"]
     if results and chance.random() < 0.5:
         result = chance.choice(results)
-        if isinstance(result.get("content"), str):
-            result["content"] = [{"type": "text", "text": result["content"]}]
-        blocks, low = result.setdefault("content", []), 0
+        said = result.get("content", [])
+        blocks, low = [{"type": "text", "text": said}] if isinstance(said, str) else said, 0
+        result["content"] = blocks
     blocks.insert(chance.randint(low, len(blocks)), block)
     return block
 

@@ -1,19 +1,23 @@
-"""The strict rules refuse what the providers refuse, and nothing else."""
+"""The strict rules refuse what the providers refuse, and nothing else; what the judge of real clients has to see."""
 
+import ast
 import re
 from collections import Counter
 from collections.abc import Iterator
 from copy import deepcopy
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from evals.clients import rules
+from evals.clients.judge import Verdict, judge
 from evals.clients.rules import Given, Seal, problem
+from evals.clients.upstream import Seen
 from tests.clients.generated import DIALECTS
 
 SEAL = Seal(b"secret")
-
 THOUGHT = {"type": "thinking", "thinking": "hm", "signature": SEAL.sign("hm")}
 
 
@@ -30,16 +34,12 @@ def messages(*rows: tuple[str, Any]) -> dict[str, Any]:
     return {**fixed, "messages": [{"role": role, "content": content} for role, content in rows]}
 
 
-def mark(life: str) -> dict[str, Any]:
-    return {"cache_control": {"type": "ephemeral", "ttl": life}}
-
-
 def marked(*lives: str) -> list[dict[str, Any]]:
-    return [{"type": "text", "text": "a", **mark(life)} for life in lives]
+    marks = [{"type": "ephemeral", "ttl": life} for life in lives]
+    return [{"type": "text", "text": "a", "cache_control": mark} for mark in marks]
 
 
-LONG_IN_SHORT = {**result(), "content": marked("1h"), **mark("5m")}
-
+LONG_IN_SHORT = {**marked("5m")[0], **result(), "content": marked("1h")}
 GOOD = messages(("user", "hi"), ("assistant", [THOUGHT, call("a"), call("b")]), ("user", [result("a"), result("b")]))
 
 
@@ -55,9 +55,8 @@ def test_a_tool_is_called_only_behind_what_made_it_known():
     found["type"] = "tool_search_tool_search_result"
     reference = {"type": "tool_search_tool_result", "tool_use_id": "s1", "content": found}
     search = {"type": "server_tool_use", "id": "s1", "name": "tool_search_tool_bm25", "input": {"query": "tides"}}
-    loaded = [("assistant", [search, reference]), ("user", "use it")]
     addition = {"type": "tool_addition", "tool": {"type": "tool_reference", "name": "Map"}}
-    added = [("system", [addition])]
+    loaded, added = [("assistant", [search, reference]), ("user", "use it")], [("system", [addition])]
     removed = [("assistant", "Yes."), ("user", "no"), ("system", [{**addition, "type": "tool_removal"}])]
     for rows, is_known in ((loaded, True), ([], False), (added, True), ([*added, *removed], False)):
         said = problem("anthropic", {**messages(("user", "hi"), *rows, *used), "tools": tools}, SEAL)
@@ -65,50 +64,36 @@ def test_a_tool_is_called_only_behind_what_made_it_known():
 
 
 def test_bound_thinking_holds_only_behind_what_it_was_signed_for():
-    asked = {**messages(("user", "hi")), "system": "Be brief."}
+    brief = {"system": "Be brief."}
+    asked = messages(("user", "hi")) | brief
     thought = {**THOUGHT, "signature": SEAL.bind("hm", asked)}
-    body = {**messages(("user", "hi"), ("assistant", [thought, call()]), ("user", [result()])), "system": "Be brief."}
-    assert problem("anthropic", body, SEAL) == ""
-    assert "earlier messages" in problem("anthropic", {**body, "system": "Be long."}, SEAL)
-    rows = [{"role": "user", "content": "hello"}, *body["messages"][1:]]
-    assert "earlier messages" in problem("anthropic", {**body, "messages": rows}, SEAL)
-    drops = {"type": "adaptive", "block_binding": {"prefix_mismatch_behavior": "drop_block"}}
-    dropping = {**body, "messages": rows, "thinking": drops}
-    assert problem("anthropic", dropping, SEAL, betas=["thinking-binding-controls-2026-08-01"]) == ""
-    assert "block_binding" in problem("anthropic", dropping, SEAL)
     second = {**THOUGHT, "signature": SEAL.bind("hm", asked, [thought])}
-    both = [asked["messages"][0], {"role": "assistant", "content": [thought, second, call()]}, body["messages"][2]]
-    assert problem("anthropic", {**body, "messages": both}, SEAL) == ""
-    both[1] = {"role": "assistant", "content": [second, call()]}
-    assert "earlier messages" in problem("anthropic", {**body, "messages": both}, SEAL)
-    asked = {**asked, "messages": [{"role": "user", "content": marked("5m")}]}
-    unmarked = {**asked, "messages": [{"role": "user", "content": [{"type": "text", "text": "a"}]}]}
-    assert SEAL.bind("hm", asked) == SEAL.bind("hm", unmarked)
-
-
-CHAT: dict[str, Any] = {
-    "messages": [
-        {"role": "user", "content": "hi"},
-        {"role": "assistant", "content": "", "tool_calls": [{"id": "a", "function": {"arguments": "{}"}}]},
-        {"role": "tool", "tool_call_id": "a", "content": "src"},
-    ]
-}
-
-
-REASONING = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": SEAL.sign("rs_1")}
-
-FUNCTION_CALL = {"type": "function_call", "id": "fc_1_0", "call_id": "c1", "name": "exec", "arguments": "{}"}
-
-OUTPUT = {"type": "function_call_output", "call_id": "c1", "output": "src"}
-
-SAID = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hi"}]}
-
-
-PROGRAM = {"type": "program", "call_id": "p1", "code": "go()", "fingerprint": SEAL.sign("go()")}
+    body = turn([thought, call()], [result()]) | brief
+    other = body | {"messages": [{"role": "user", "content": "hello"}, *body["messages"][1:]]}
+    dropping = {"thinking": {"type": "adaptive", "block_binding": {"prefix_mismatch_behavior": "drop_block"}}}
+    betas = ["thinking-binding-controls-2026-08-01"]
+    assert problem("anthropic", other | dropping, SEAL, betas=betas) == ""
+    assert "block_binding" in problem("anthropic", other | dropping, SEAL)
+    both, half = (turn([*said, call()], [result()]) | brief for said in ([thought, second], [second]))
+    for good in (body, both):
+        assert problem("anthropic", good, SEAL) == ""
+    for bad in (other, half, body | {"system": "Be long."}):
+        assert "earlier messages" in problem("anthropic", bad, SEAL)
+    with_mark, without = (messages(("user", said)) for said in (marked("5m"), [{"type": "text", "text": "a"}]))
+    assert SEAL.bind("hm", with_mark) == SEAL.bind("hm", without)
 
 
 def chat(**row: Any) -> dict[str, Any]:
     return {"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", **row}]}
+
+
+CALLED = chat(content="", tool_calls=[{"id": "a", "function": {"arguments": "{}"}}])["messages"]
+ANSWER = {"role": "tool", "tool_call_id": "a", "content": "src"}
+REASONING = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": SEAL.sign("rs_1")}
+FUNCTION_CALL = {"type": "function_call", "id": "fc_1_0", "call_id": "c1", "name": "exec", "arguments": "{}"}
+OUTPUT = {"type": "function_call_output", "call_id": "c1", "output": "src"}
+SAID = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hi"}]}
+PROGRAM = {"type": "program", "call_id": "p1", "code": "go()", "fingerprint": SEAL.sign("go()")}
 
 
 def of(role: str, *parts: Any) -> dict[str, Any]:
@@ -117,7 +102,6 @@ def of(role: str, *parts: Any) -> dict[str, Any]:
 
 
 HI, USE = of("user", {"text": "hi"}), {"toolUse": {"toolUseId": "a", "name": "exec", "input": {}}}
-
 NO_OBJECT = {"id": "a", "function": {"arguments": "[]"}}
 
 
@@ -152,8 +136,8 @@ NO_OBJECT = {"id": "a", "function": {"arguments": "[]"}}
         ("chat", chat(content="yes", tool_calls=[]), "empty array"),
         ("chat", chat(content=None), "got null"),
         ("chat", chat(audio={"id": "a1"}), "unknown id"),
-        ("chat", {"messages": [*CHAT["messages"][:2], CHAT["messages"][0]]}, "must be followed by tool messages"),
-        ("chat", {"messages": [*chat(tool_calls=[NO_OBJECT])["messages"], CHAT["messages"][2]]}, "no object"),
+        ("chat", {"messages": [*CALLED, CALLED[0]]}, "must be followed by tool messages"),
+        ("chat", {"messages": [*chat(tool_calls=[NO_OBJECT])["messages"], ANSWER]}, "no object"),
         ("responses", {"input": []}, "at least one item"),
         ("responses", {"input": [REASONING, FUNCTION_CALL, {**PROGRAM, "call_id": "c1"}]}, "duplicate call ids"),
         ("responses", {"input": [REASONING, FUNCTION_CALL, SAID, OUTPUT]}, "no tool output"),
@@ -217,3 +201,21 @@ def test_no_request_of_a_session_may_lose_half_of_a_pair_or_change_what_is_opaqu
             session.answer(body)
     assert halves.total() > 80
     assert changed or dialect in ("gemini", "bedrock", "chat")
+
+
+def test_what_must_not_be_is_counted():
+    wrong: list[dict[str, Any]] = [{"tokens": 101}, {"problem": "no"}, {"lost": ["result-1"]}]
+    sent = {"thread": "t", "kind": "agent", "tokens": 10, "cached": 0}
+    requests = [Seen(at, items=["a"] * (at > 1), **sent | more) for at, more in enumerate(wrong, 1)]
+    records = [{"session": "s", "activation": None, "usage": {"output": at}} for at in (1, 2, 3)]
+    verdict = Verdict("codex", "1", budget=100)
+    judge(verdict, requests, {"records": records, "failures": 0, "last_failure": None})
+    assert (verdict.above_budget, verdict.refused, verdict.lost, verdict.holds) == (1, 1, 1, False)
+
+
+def test_the_judge_uses_nothing_of_what_it_judges():
+    for path in Path(rules.__file__).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            assert not [name for name in names if name.startswith("summarizing_context")], path

@@ -1,22 +1,21 @@
 """Find the raw tail of a view: the longest end of it that shows the newest log entries, group by group.
 
-What it cannot explain is a broken law; `checkers` turns it into sentences. Of a group too wide to be shown a view shows
-only the newest messages, each by itself, results as notes and calls as their number: what came before them in the group
-is left out, what comes behind it is shown as ever.
+Of a group too wide to be shown a view shows only the newest messages, each by itself, results as notes and calls as
+their number: what came before them in the group is left out, what comes behind it is shown as ever.
 """
 
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, product
 from typing import Any
 
 from .grouping import CallGroup, Reading, atoms, entry_places
 from .repairs import LATE_NOTE, SHRUNK, SPLIT, STAND_IN, explain, is_late_note, is_same_result
 from .shapes import Message, answered_ids, blocks, called_ids, canonical, canonical_once, result_contents
 
-COUNT = re.compile(r"\[(\d+) calls? left out\]")
+COUNT = re.compile(r"^\[(\d+) calls? left out\]$")
 MUTE = re.compile(r"…|\[… \d+ tokens left out …\]|\[\d+ calls? left out\]")
 
 
@@ -61,8 +60,8 @@ class _Walk:
     def _entry(self, index: int) -> None:
         message, group = self.log[index], self.reading.groups.get(index)
         if group is None and (answers := answered_ids(message)):
-            late = self.reading.orphans.get(index, [])
-            self.notes += [(index, identity) for identity in late]
+            late = [(index, identity) for identity in self.reading.orphans.get(index, [])]
+            self.notes += late
             self._take_notes()
             if _words(message) and len(late) >= len(answers):  # what is said beside stands behind the notes
                 self._take_words(index)
@@ -71,14 +70,13 @@ class _Walk:
 
     def _take_words(self, index: int) -> None:
         """What a message says beside results has a row of its own."""
-        entry = {**self.log[index], "content": _words(self.log[index])}
-        if self._row(index, entry, "what it says beside its results"):
+        if self._row(index, {**self.log[index], "content": _words(self.log[index])}):
             self.repairs[SPLIT] += 1
 
-    def _row(self, index: int, entry: Message, what: str = "") -> bool:
+    def _row(self, index: int, entry: Message) -> bool:
         found = explain(self.view[self.at], entry) if self.at < len(self.view) else None
         if found is None:
-            self.failed = f"view row {self.at} is not log entry {index}, nor a repair of it: {what}"
+            self.failed = f"view row {self.at} is not log entry {index} or its words, nor a repair of it"
             return False
         self.repairs.update(found)
         self.at += 1
@@ -91,8 +89,7 @@ class _Walk:
             identities = answered_ids(self.view[self.at])
             if any(identity not in needed for identity in identities):
                 self.failed = f"view row {self.at} answers other calls than those of log entry {group.call}"
-                return
-            if not self._result_row(group, identities, sources):
+            if self.failed or not self._result_row(group, identities, sources):
                 return
             needed = [identity for identity in needed if identity not in identities]
             origins = {sources[identity] for identity in identities if identity in sources}
@@ -114,27 +111,22 @@ class _Walk:
             self.failed = f"view row {self.at} is not log entry {min(origins)}, nor a repair or a part of it"
             return False
         for identity in identities:
-            if identity not in sources:
-                if not group.abandoned:
-                    self.failed = f"view row {self.at} answers a call that still waits"
-                    return False
-                self.repairs[STAND_IN] += 1
-                continue
-            original = result_contents(self.log[sources[identity]], identity)[0]
-            same = is_same_result(result_contents(row, identity)[0], original)
-            if same is None:
-                self.failed = f"view row {self.at} is not the result in log entry {sources[identity]}"
+            same: frozenset[str] | None = frozenset({STAND_IN})
+            if identity in sources:
+                original = result_contents(self.log[sources[identity]], identity)[0]
+                same = is_same_result(result_contents(row, identity)[0], original)
+            if same is None or (identity not in sources and not group.abandoned):
+                self.failed = f"view row {self.at} is not the result of call {identity}, or that still waits"
                 return False
             self.repairs.update(same)
-        if origins:
-            self.repairs[SPLIT] += 1
+        self.repairs.update([SPLIT] if origins else [])
         return True
 
     def _is_a_part(self, group: CallGroup, row: Message, origin: int) -> bool:
         """A row is split off only from a message that answers more calls, or speaks; its fields are the message's."""
         source = self.log[origin]
-        kept = all(canonical(source.get(key)) == canonical(row[key]) for key in row if key != "content")
         is_more = sorted(answered_ids(source)) != sorted(answered_ids(row))
+        kept = all(canonical(source.get(key)) == canonical(row[key]) for key in row if key != "content")
         return kept and (is_more or self._is_parted(group, row, origin))
 
     def _is_parted(self, group: CallGroup, row: Message, origin: int) -> bool:
@@ -144,13 +136,12 @@ class _Walk:
         return given_up and is_all and bool(_words(source)) and not _words(row)
 
     def _take_notes(self) -> None:
-        for note in list(self.notes):
-            index, identity = note
-            if note not in self.notes or self.at == len(self.view):
+        for index, identity in list(self.notes):
+            if (index, identity) not in self.notes or self.at == len(self.view):
                 continue
             row, entry = self.view[self.at], self.log[index]
             if is_late_note(row, entry, identity):
-                self.notes.remove(note)
+                self.notes.remove((index, identity))
                 self.repairs[LATE_NOTE] += 1
                 if all(is_late_note(row, entry, other) for at, other in self.notes if at == index):
                     self.notes = [other for other in self.notes if other[0] != index]  # one note may tell all of them
@@ -186,39 +177,27 @@ def align(view: Sequence[Message], log: Sequence[Message], reading: Reading) -> 
 def _could_begin(row: Message, log: Sequence[Message], reading: Reading, starts: Sequence[int]) -> Iterator[int]:
     """A cheap look before a walk: where the row is a repair of the atom's first entry, or its note, of any role."""
     for start in starts:
-        entry = log[start]
-        if start in reading.orphans and start not in reading.groups:
-            if any(is_late_note(row, entry, identity) for identity in reading.orphans[start]):
-                yield start
-        elif explain(row, entry):
+        late = reading.orphans.get(start) if start not in reading.groups else None
+        if any(is_late_note(row, log[start], one) for one in late) if late else explain(row, log[start]):
             yield start
 
 
 def find_alone(view: Sequence[Message], log: Sequence[Message], reading: Reading) -> Tail | None:
     """The raw tail of a view that begins within a group, if any group of the log explains it."""
-    places = [at for at, shown in enumerate(view) if _is_of_no_group(shown)]
-    for start, stop in reversed(reading.runs if places else ()):
-        for row in places:
-            for since in range(max(start, stop - (len(view) - row)), stop):
-                alone, behind = log[since:stop], row + stop - since
-                if not all(map(_shows_alone, view[row:behind], alone)):
-                    continue
-                walk = _Walk(view, log, reading, behind)
-                if walk.run(stop):
-                    told = Counter(LATE_NOTE if answered_ids(entry) else SHRUNK for entry in alone)
-                    return Tail(row, start, walk.repairs + told, (start, stop))
+    texts = [str(row.get("content")) if row.get("role") == "user" else "" for row in view]
+    places = [at for at, text in enumerate(texts) if text.startswith("<late_result ") or MUTE.fullmatch(text)]
+    for (start, stop), row in product(reversed(reading.runs), places):
+        for since in range(max(start, stop - (len(view) - row)), stop):
+            alone, walk = log[since:stop], _Walk(view, log, reading, row + stop - since)
+            if all(map(_shows_alone, view[row : walk.at], alone)) and walk.run(stop):
+                told = Counter(LATE_NOTE if answered_ids(entry) else SHRUNK for entry in alone)
+                return Tail(row, start, walk.repairs + told, (start, stop))
     return None
-
-
-def _is_of_no_group(shown: Message) -> bool:
-    content = str(shown.get("content"))
-    return shown.get("role") == "user" and (content.startswith("<late_result ") or bool(MUTE.fullmatch(content)))
 
 
 def _shows_alone(shown: Message, entry: Message) -> bool:
     if answers := answered_ids(entry):
         return any(is_late_note(shown, entry, identity) for identity in answers)
     if calls := called_ids(entry):
-        told = COUNT.fullmatch(str(shown.get("content")))
-        return shown.get("content") == "…" or (told is not None and int(told[1]) == len(calls))
+        return shown.get("content") == "…" or COUNT.findall(str(shown.get("content"))) == [str(len(calls))]
     return explain(shown, entry) is not None

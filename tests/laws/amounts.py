@@ -4,3 +4,4 @@ import os
 
 ALL = "LAWS_OPERATIONS" in os.environ
 REQUESTS = 1_000 if ALL else 50  # after a message that cannot be made smaller
+STRATEGIES = ["hierarchical", "summarize", "truncate", "importance"]

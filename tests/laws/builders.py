@@ -1,7 +1,4 @@
-"""Build messages and whole agent sessions for tests, from a seed.
-
-Three dialects: `openai`, `anthropic`, `amplifier`. Summarizers for tests are in `summarizers`.
-"""
+"""Build messages and whole agent sessions for tests, from a seed."""
 
 import json
 import random
@@ -10,6 +7,7 @@ from typing import Any
 
 Message = dict[str, Any]
 DIALECTS = ("openai", "anthropic", "amplifier")
+RULES = "You are a careful helper."
 WORDS = (
     "branch", "build", "cache", "change", "check", "client", "commit", "config", "copy", "counter", "cursor",
     "deploy", "diff", "driver", "entry", "error", "event", "field", "file", "filter", "flag", "folder", "handler",
@@ -37,16 +35,16 @@ def words(rng: random.Random, tokens: int) -> str:
     return "".join(parts).strip()
 
 
+def system(text: str | Sequence[Message], role: str = "system") -> Message:
+    return {"role": role, "content": text if isinstance(text, str) else list(text)}
+
+
 def user(text: str | Sequence[Message]) -> Message:
-    return {"role": "user", "content": text if isinstance(text, str) else list(text)}
+    return system(text, "user")
 
 
 def assistant(text: str | Sequence[Message]) -> Message:
-    return {"role": "assistant", "content": text if isinstance(text, str) else list(text)}
-
-
-def system(text: str, role: str = "system") -> Message:
-    return {"role": role, "content": text}
+    return system(text, "assistant")
 
 
 def call(dialect: str, *calls: tuple[str, str, Message], text: str = "", role: str = "assistant") -> Message:
@@ -113,7 +111,7 @@ class Script:
             rows += self.step()
         return [*rows, assistant(self.text())]
 
-    def session(self, messages: int, *, rules: str = "You are a careful helper.") -> list[Message]:
+    def session(self, messages: int, *, rules: str = RULES) -> list[Message]:
         """At least that many messages, whole turns."""
         rows = [system(rules)] if rules else []
         while len(rows) < messages:
@@ -121,9 +119,8 @@ class Script:
         return rows
 
 
-def session(seed: int = 0, messages: int = 200, **options: Any) -> list[Message]:
+def session(seed: int = 0, messages: int = 200, *, rules: str = RULES, **options: Any) -> list[Message]:
     """A scripted session in one call."""
-    rules = options.pop("rules", "You are a careful helper.")
     return Script(seed, **options).session(messages, rules=rules)
 
 

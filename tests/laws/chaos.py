@@ -1,7 +1,5 @@
-"""A session from a seed: everything that a host can do, in random order, while summarizer and store fail at random and
-calls are cancelled in the middle, unless it is a calm one. Every law that can be seen from outside is judged after each
-step.
-"""
+"""A session from a seed: everything that a host can do, in random order, and every law judged after each step. Unless
+it is a calm one, summarizer and store fail at random, and calls are cancelled in the middle."""
 
 import asyncio
 import copy
@@ -52,20 +50,26 @@ ODD: list[Message] = [
 ]
 GO_ON = [{"type": "text", "text": "Go on."}]
 AGAIN = [user("Go on."), user(GO_ON), user("a long way " * 120), assistant("Done."), user("")]
+ORDERS = [f"{order}." for name in ("alpha", "beta") for order in (f"Never touch {name}", f"You may touch {name} again")]
+SAID: dict[str, Callable[[random.Random], list[Message]]] = {
+    "talk": lambda rng: [user(words(rng, rng.randint(1, 60))), assistant(words(rng, 30))],
+    "rule": lambda rng: [user(rng.choice([*ORDERS, "Keep answers short."])), assistant("noted")],
+    "odd": lambda rng: [rng.choice(ODD)],
+    "again": lambda rng: [rng.choice(AGAIN)] * rng.choice((2, 3, 26)),
+}
 
 
 class Chaos:
     """One session. `done` counts what happened. In a calm one nothing fails but the model."""
 
     def __init__(self, seed: int, strategy: str, path: Path, done: Counter[str], *, calm: bool = False) -> None:
-        self.rng, self.done, self.path = random.Random(seed), done, path
-        rng = self.rng
+        self.rng, self.done, self.path, self.now = (rng := random.Random(seed)), done, path, 1_000.0
         self.budget, self.dialect = rng.choice(BUDGETS), rng.choice(DIALECTS)
         self.patient = rng.random() < 0.3  # then a caller that waits for a hanging summarizer waits for ever
-        self.now = 1_000.0
-        place: Any = {"max_tokens": self.budget, "strategy": strategy, "store": kept_at(path), "session_id": "chaos"}
+        place: Any = {"strategy": strategy, "store": kept_at(path), "session_id": "chaos"}
         self.settings = Settings(
             **place,
+            max_tokens=self.budget,
             call_timeout=3_600.0 if self.patient else 0.01,
             breaker_cooldown=20.0,
             safety_margin=0,
@@ -76,9 +80,9 @@ class Chaos:
             natural_ends=seed % 2 == 0,
             **rng.choice((SMALL, TINY)),
         )
-        windows = {"one": self.budget + 20, "two": self.budget * 2}
-        told = {name: {"context_window": window, "max_output_tokens": 20} for name, window in windows.items()}
-        self.providers = [None, *(Provider(name, f"{name}-1", **info) for name, info in told.items())]
+        rooms = {"one": self.budget + 20, "two": self.budget * 2}
+        told = [Provider(name, context_window=room, max_output_tokens=20) for name, room in rooms.items()]
+        self.providers = [None, *told]
         self.summarizer = FaultySummarizer(rng, done, well=rng.choice((0.1, 0.5, 0.9)))
         self.rate = rng.choice((0.0, 0.1, 0.4))
         self.cancels = rng.choice((0.0, 0.1, 0.3))
@@ -86,9 +90,7 @@ class Chaos:
         if calm:
             self.patient, self.rate, self.cancels, self.model = False, 0.0, 0.0, rng.choice(SUMMARIZERS)
         self.ready: set[str] = set()
-        self.paid_again: list[str] = []
-        self.names = 0
-        self.called: list[str] = []
+        self.paid_again, self.called, self.names = list[str](), list[str](), 0
 
     async def run(self, steps: int) -> None:
         self.judge = Judge(await self._opened(), budget=self.budget, keeps=True)
@@ -98,7 +100,7 @@ class Chaos:
                 (kind,) = self.rng.choices(list(KINDS), list(KINDS.values()))
                 self.done[kind] += 1
                 self.now += self.rng.choice((0.0, 1.0, 1.0, 40.0))
-                await getattr(self, kind)()
+                await (self._add(*SAID[kind](self.rng)) if kind in SAID else getattr(self, kind)())
                 await self._judge_it()
         finally:
             await self.door.__aexit__(None, None, None)
@@ -106,22 +108,16 @@ class Chaos:
         self.done.update(seen | self.judge.repairs)
 
     async def _opened(self) -> SummarizingContext:
-        self.store = FaultyStore(await open_store(kept_at(self.path)), self.rng, self.done, rate=self.rate)
-        self.door = open_context(
-            self.settings,
-            summarizer=self.model(),
-            count_tokens=count,
-            clock=lambda: self.now,
-            events=self,
-            store=self.store,
-        )
+        self.store = FaultyStore(await open_store(kept_at(self.path)), self.rng, self.done, self.rate)
+        given: Any = {"summarizer": self.model(), "events": self, "store": self.store, "clock": lambda: self.now}
+        self.door = open_context(self.settings, count_tokens=count, **given)
         self.context: SummarizingContext = await self.door.__aenter__()
         return self.context
 
     def emit(self, name: str, data: Any) -> None:
         """Notices of the context: a summary that is ready may not be asked for again."""
-        if name == "summary_started" and data["range_hash"] in self.ready:
-            self.paid_again.append(data["range_hash"])
+        if name == "summary_started":
+            self.paid_again += {data["range_hash"]} & self.ready
         if name == "summary_ready":
             self.ready.add(data["range_hash"])
 
@@ -132,17 +128,16 @@ class Chaos:
             for _ in range(self.rng.randint(0, 8)):
                 await asyncio.sleep(0)
             task.cancel()
-        await asyncio.wait({task}, timeout=120)
-        if not task.done():
+        _, waiting = await asyncio.wait({task}, timeout=120)
+        if waiting:
             raise LawBroken("never_waits: a call did not end in two minutes")
-        if task.cancelled():
+        try:
+            task.result()
+        except StoreError:
+            return "failed"
+        except asyncio.CancelledError:
             self.done["cancelled"] += 1
             return "cancelled"
-        error = task.exception()
-        if isinstance(error, StoreError):
-            return "failed"
-        if error is not None:
-            raise error
         return "done"
 
     async def _change(self, what: Callable[[], Awaitable[Any]], wanted: list[Message]) -> None:
@@ -152,11 +147,9 @@ class Chaos:
         if await self._attempt(what) == "done":
             return
         await self.store.settled()
-        if await self.context.get_messages() != wanted:
+        if has_failed := await self.context.get_messages() != wanted:
             self.judge.log = before
-            self.done["took no effect"] += 1
-        else:
-            self.done["took effect"] += 1
+        self.done["took no effect" if has_failed else "took effect"] += 1
 
     async def _add(self, *messages: Message) -> None:
         for message in messages:
@@ -177,24 +170,18 @@ class Chaos:
         if self.paid_again or self.summarizer.twice_at_once:
             raise LawBroken(f"paid_once: {self.paid_again} again, {self.summarizer.twice_at_once} at once")
 
-    async def talk(self) -> None:
-        await self._add(user(words(self.rng, self.rng.randint(1, 60))), assistant(words(self.rng, 30)))
-
     async def work(self) -> None:
         script = Script(self.rng.randrange(10**6), dialect=self.dialect, size=40)
         script.calls = self.names
-        rows = script.step()
+        await self._add(*script.step())
         self.names = script.calls
-        await self._add(*rows)
 
     async def wide(self) -> None:
         """Very many calls in one message, and results for some of them, which may come in one message too."""
         ids = await self._call(self.rng.choice((10, 25, 40)))
         answered = [(id, words(self.rng, 12)) for id in self.rng.sample(ids, self.rng.randint(1, len(ids)))]
-        if self.dialect == "anthropic" and self.rng.random() < 0.5:
-            await self._add(results(*answered))
-        else:
-            await self._add(*(result(self.dialect, id, text) for id, text in answered))
+        as_one = self.dialect == "anthropic" and self.rng.random() < 0.5
+        await self._add(*([results(*answered)] if as_one else [result(self.dialect, *one) for one in answered]))
 
     async def flight(self) -> None:
         await self._call(self.rng.randint(1, 3))
@@ -215,27 +202,16 @@ class Chaos:
         await self.reopen()
         await self._add(*(result(self.dialect, id, "late or not") for id in ids[: self.rng.randint(0, 2)]))
 
-    async def again(self) -> None:
-        """The same message many times."""
-        await self._add(*[self.rng.choice(AGAIN)] * self.rng.choice((2, 3, 26)))
-
     async def answer(self) -> None:
         if self.called:
             await self._add(result(self.dialect, self.rng.choice(self.called[-5:]), words(self.rng, 20)))
 
-    async def odd(self) -> None:
-        await self._add(self.rng.choice(ODD))
-
     async def huge(self) -> None:
         """A message, an argument or a result of very many words."""
-        text, kind = words(self.rng, self.rng.choice((400, 2_000))), self.rng.choice(("text", "argument", "result"))
-        if kind == "text":
-            await self._add(user(text))
-            return
-        self.names += 1
-        id = f"c{self.names - 1}"
-        await self._add(call(self.dialect, (id, "write", {"text": text if kind == "argument" else "x"})))
-        await self._add(result(self.dialect, id, text if kind == "result" else "ok"))
+        text, place = words(self.rng, self.rng.choice((400, 2_000))), self.rng.randrange(3)
+        id, self.names = f"c{self.names}", self.names + 1
+        made = call(self.dialect, (id, "write", {"text": text if place == 1 else "x"}))
+        await self._add(*([made, result(self.dialect, id, "ok" if place == 1 else text)] if place else [user(text)]))
 
     async def view(self) -> None:
         """A view that is judged, after one that may be cancelled."""
@@ -247,18 +223,20 @@ class Chaos:
             await self.judge.view(budget, provider)
 
     async def compact(self) -> None:
-        topics = [None, None, "what the user asked", "</history> lines"]
-        focus = self.rng.choice(topics[:1] if self.settings.strategy == "truncate" else topics)
+        focus = self.rng.choice([None, None, "what the user asked", "</history> lines"])
+        focus = None if self.settings.strategy == "truncate" else focus
         await self._attempt(lambda: self.context.compact(focus=focus))
         await self.context.should_compact()
 
     async def undo(self) -> None:
         """Take the last activation back, where there is one; nothing is told as undone that is not."""
-        before = len([one for one in self.context.activations() if one.is_undone])
+        before = self._undone()
         ended = await self._attempt(self._undo)
-        undone = [one for one in self.context.activations() if one.is_undone]
-        assert ended == "cancelled" or len(undone) - before <= 1
-        self.done["undone"] += len(undone) - before
+        assert ended == "cancelled" or self._undone() - before <= 1
+        self.done["undone"] += self._undone() - before
+
+    def _undone(self) -> int:
+        return sum(one.is_undone for one in self.context.activations())
 
     async def _undo(self) -> None:
         with suppress(UndoError):
@@ -274,32 +252,22 @@ class Chaos:
         after = self.context.statistics()
         by_clock = {"breaker": after.breaker, "cap_reached": after.cap_reached, "cap_ends_in": after.cap_ends_in}
         assert after == replace(before, stand_ins_total=after.stand_ins_total, **by_clock)
-        chosen = self.rng.choice((lambda: self.context.summarize(keep), lambda: self.context.compress(threshold)))
-        await self._attempt(chosen)
+        ways = (lambda: self.context.summarize(keep), lambda: self.context.compress(threshold))
+        await self._attempt(self.rng.choice(ways))
 
     async def pin(self) -> None:
-        pins = self.context.pins()
-        if pins and self.rng.random() < 0.4:
-            await self._attempt(lambda: self.context.unpin(pins[0].id))
-            return
-        asks = [(at, row.get("content")) for at, row in enumerate(self.judge.log) if row.get("role") == "user"]
-        plain = [at for at, content in asks if isinstance(content, str)]
+        asks = [at for at, row in enumerate(self.judge.log) if row.get("role") == "user"]
+        plain = [at for at in asks if isinstance(self.judge.log[at].get("content"), str)]
         what = self.rng.choice(plain) if plain and self.rng.random() < 0.7 else "Be brief."
-        await self._attempt(lambda: self.context.pin(what))
-
-    async def rule(self) -> None:
-        name = self.rng.choice(("alpha", "beta"))
-        said = self.rng.choice((f"Never touch {name}.", f"You may touch {name} again.", "Keep answers short."))
-        await self._add(user(said), assistant("noted"))
+        old = self.context.pins()[:1] if self.rng.random() < 0.4 else []
+        await self._attempt(lambda: self.context.unpin(old[0].id) if old else self.context.pin(what))
 
     async def set(self) -> None:
         log = list(self.judge.log)
         if log:
             at = self.rng.randrange(len(log))
-            log = self.rng.choice((
-                log, log[:at], [*log[:at], user("edited"), *log[at + 1 :]], [*log[:at], user("put in"), *log[at:]],
-                [*log[:at], *log[at + 1 :]],
-            ))  # fmt: skip
+            rest = log[at + 1 :]
+            log[at:] = self.rng.choice((log[at:], [], rest, [user("edited"), *rest], [user("put in"), *log[at:]]))
         await self._replace(lambda: self.context.set_messages(copy.deepcopy(log)), log)
 
     async def clear(self) -> None:

@@ -1,26 +1,15 @@
-"""The judges: is this view lawful? Each answers with sentences, one for each broken rule; none for a lawful view.
-
-Pure functions over plain dicts, for messages of any provider. Driving a context is `judge`'s work.
-"""
+"""Is this view lawful? Each answers with sentences, one for each broken rule; none for a lawful view."""
 
 import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 
+from . import shapes
 from .alignment import Tail, align, find_alone
 from .grouping import entry_places, has_words, read_log
 from .repairs import SHRUNK, explain, is_told_of
-from .shapes import (
-    Message,
-    answered_ids,
-    called_ids,
-    canonical_once,
-    identity_once,
-    leading_system_rows,
-    media_count,
-    sendable,
-)
+from .shapes import Message, answered_ids, called_ids, canonical_once, identity_once, media_count, sendable
 
 
 def tool_safe_problems(view: Sequence[Message]) -> list[str]:
@@ -57,23 +46,17 @@ def _read_calls(view: Sequence[Message]) -> tuple[list[str], list[str]]:
 
 
 def order_problems(view: Sequence[Message], log: Sequence[Message]) -> list[str]:
-    """Raw rows keep the log's order; inside one group the results stand right after their call.
-
-    A raw row is recognised by deep equality, so shrunk rows, notes and the header are passed over.
-    """
+    """Rows that equal an entry keep the log's order; inside one group the results stand right after their call."""
     log = sendable(log)
     places, groups = entry_places(log).of_identity, read_log(log).groups
     problems: list[str] = []
     bound, matched = len(log), set[int]()
     for row in range(len(view) - 1, -1, -1):
-        found = places.get(identity_once(view[row]), [])
-        if not found or answered_ids(view[row]):
-            continue
-        earlier = bisect_left(found, bound)
-        if earlier:
+        found = [] if answered_ids(view[row]) else places.get(identity_once(view[row]), [])
+        if earlier := bisect_left(found, bound):
             bound = found[earlier - 1]
             matched.add(row)
-        else:
+        elif found:
             problems.append(f"row {row} is log entry {found[-1]} but stands before log entry {bound}")
     calls: list[int] = []  # those of the entries that equal the last row without results
     for row, message in enumerate(view):
@@ -115,69 +98,51 @@ def tail_problems(
         tail = Tail(len(view), len(log), Counter())
     problems = [f"{count} x {kind}" for kind, count in tail.repairs.items() if kind not in repairs_allowed]
     head = view[: tail.view_start]
-    blocks = [row for row in head if _is_rule_block(row)]
-    problems += [problem for row in blocks for problem in rule_problems(row, log)]
+    blocks = [row for row in head if row.get("role") == "user" and _said(row).startswith("<standing_rules>\n")]
     problems += [f"{len(blocks)} blocks of standing rules"] * (len(blocks) > 1)
-    rest = [row for row in head if not _is_rule_block(row) and not (keeps and _is_made_for_a_group(row))]
+    for number, quote in (rule for row in blocks for rule in _RULE.findall(_said(row))):
+        row = log[int(number)] if int(number) < len(log) else {"role": "none"}
+        said = " ".join(canonical_once(row).replace("\\n", " ").replace('\\"', '"').split())
+        if row.get("role") != "user" or quote not in said:
+            problems.append(f"the rule {quote!r} is not in user row {number}")
+    # where groups are kept, results stand where tool_safe has them stand, and notes of late ones
+    made = [row for row in head if answered_ids(row) or _said(row).startswith("<late_result ")] if keeps else []
+    rest = [row for row in head if row not in blocks and row not in made]
     if GOES_ON in rest:  # system rows of the past as one, and an answer behind it
         at = rest.index(GOES_ON)
         said = canonical_once([row.get("content") for row in log if row.get("role") == "system"])
-        if rest[at - 1].get("role") == "system" and all(canonical_once(b)[1:-1] in said for b in _of(rest[at - 1])):
+        parts = [part["text"] if part.get("type") == "text" else part for part in rest[at - 1]["content"]]
+        if rest[at - 1].get("role") == "system" and all(canonical_once(part)[1:-1] in said for part in parts):
             rest = rest[: at - 1] + rest[at + 1 :]
     return problems + _head_problems(rest, log, tail.log_start, keeps)
 
 
 GOES_ON = {"role": "assistant", "content": [{"type": "text", "text": "[…]"}]}
-
-
-def _of(row: Message) -> list[object]:
-    """What stands in a row: its blocks, or the texts that have become blocks."""
-    return [block["text"] if block.get("type") == "text" else block for block in row["content"]]
-
-
-def _is_made_for_a_group(row: Message) -> bool:
-    """Results, which stand where tool_safe has them stand, and notes of late ones."""
-    return bool(answered_ids(row)) or str(row.get("content")).startswith("<late_result ")
-
-
-def _is_rule_block(row: Message) -> bool:
-    content = row.get("content")
-    return row.get("role") == "user" and isinstance(content, str) and content.startswith("<standing_rules>\n")
-
-
-def rule_problems(block: Message, log: Sequence[Message]) -> list[str]:
-    """Each rule is quoted word for word from the user row that it names."""
-    log = sendable(log)
-    problems: list[str] = []
-    for number, quote in _RULE.findall(str(block["content"])):
-        row = log[int(number)] if int(number) < len(log) else {"role": "none"}
-        said = " ".join(canonical_once(row).replace("\\n", " ").replace('\\"', '"').split())
-        if row.get("role") != "user" or quote not in said:
-            problems.append(f"the rule {quote!r} is not in user row {number}")
-    return problems
-
-
 _RULE = re.compile(r'^- message (\d+): "(.*?)"$', re.MULTILINE)
+
+
+def _said(row: Message) -> str:
+    return str(row.get("content"))
 
 
 def _head_problems(head: Sequence[Message], log: Sequence[Message], tail_start: int, keeps: bool) -> list[str]:
     """Before the tail stand only system rows, user rows, critical rows, in log order, and the header."""
     problems: list[str] = []
     covered = log[:tail_start]
-    system = leading_system_rows(covered)
+    system = shapes.leading_system_rows(covered)
     for index in range(system):
         found = explain(head[index], covered[index]) if index < len(head) else None
         if found is None or SHRUNK in found:
             problems.append(f"leading system row {index} is not shown whole")
     among = range(system, tail_start)
-    pins = among if keeps else [at for at in entry_places(log).of_pins if at in among]
+    may_stay = entry_places(log).of_pins
+    pins = among if keeps else [at for at in may_stay if at in among]
     headers = _fewest_strangers(head[system:], covered, system, pins)
-    if headers and not keeps:
-        problems += [
-            f"row {row} before the tail is log entry {index} ({covered[index].get('role')}), which is no pin"
-            for row in range(system, len(head))
-            for index in _first_equal(head[row], log, among)
-        ]
+    for row in range(system, len(head)) if headers and not keeps else ():
+        equal = entry_places(log).of_text.get(canonical_once(head[row]), []) if head[row].get("content") else []
+        for index in [at for at in equal if at in among and at not in may_stay][:1]:
+            role = covered[index].get("role")
+            problems.append(f"row {row} before the tail is log entry {index} ({role}), which is no pin")
     allowed = int(keeps or len(covered) > system)  # kept groups may look like the tail
     if headers > allowed:
         problems.append(f"{headers} rows before the tail are no pins in the log's order, {allowed} may be")
@@ -197,13 +162,6 @@ def _fewest_strangers(rows: Sequence[Message], covered: Sequence[Message], start
     return min(reached.values())
 
 
-def _first_equal(row: Message, log: Sequence[Message], among: range) -> list[int]:
-    """The first of these entries that may not be pinned and equals the row."""
-    places = entry_places(log)
-    equal = places.of_text.get(canonical_once(row), []) if row.get("content") else []
-    return [index for index in equal if index in among and index not in places.of_pins][:1]
-
-
 def goes_on(view: Sequence[Message], then: Sequence[Message]) -> bool:
     """The view is that of then; calls that were in flight at its end have stand-ins, for another process made them."""
     rest = view[len(then) :]
@@ -221,7 +179,6 @@ def prefix_problems(previous: Sequence[Message], view: Sequence[Message]) -> lis
     """The view starts with the previous one, compared as canonical JSON."""
     if len(view) < len(previous):
         return [f"the view has {len(view)} rows, the one before had {len(previous)}"]
-    for row, (old, new) in enumerate(zip(previous, view, strict=False)):
-        if old is not new and canonical_once(old) != canonical_once(new):
-            return [f"row {row} of {len(previous)} changed"]
-    return []
+    pairs = enumerate(zip(previous, view, strict=False))
+    changed = (row for row, (old, new) in pairs if old is not new and canonical_once(old) != canonical_once(new))
+    return [f"row {row} of {len(previous)} changed" for row in changed][:1]

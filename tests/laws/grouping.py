@@ -7,8 +7,9 @@ before the one that it answers. Whatever else comes abandons all that wait: word
 A request interrupts what it cannot wait for, in views only: see `interrupts`.
 """
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import is_
 
 from .shapes import Message, answered_ids, blocks, called_ids, canonical_once, identity_once
@@ -28,15 +29,12 @@ class CallGroup:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A log, read: its call groups by the index of their call, and the orphans of each result message.
+    """A log, read."""
 
-    `runs` are the ranges in which some call waited.
-    """
-
-    groups: dict[int, CallGroup]
-    orphans: dict[int, list[str]]
+    groups: dict[int, CallGroup]  # by the index of their call
+    orphans: dict[int, list[str]]  # of each result message
     size: int
-    runs: tuple[tuple[int, int], ...]
+    runs: tuple[tuple[int, int], ...]  # in which some call waited
 
     def open_groups(self) -> list[CallGroup]:
         """Those whose calls still wait at the end of the log."""
@@ -46,18 +44,16 @@ class Reading:
 def read_log(log: Sequence[Message], interrupted: Collection[int] = ()) -> Reading:
     """Pair results with calls, as views show them: before these entries all that waited was abandoned. What may not be
     parted depends on the log alone."""
-    if not interrupted:
-        return _read(log).reading()
     whole, reader = _read(log).reading(), _Reader()
+    if not interrupted:
+        return whole
     ends = {*interrupted, *(place for run in whole.runs for place in run)}
-    for index, message in enumerate(log):
-        if index in ends:
+    for index in range(len(log) + 1):
+        if index in (ends if index < len(log) else interrupted):
             reader.interrupt()
-        reader.read(message)
-    if len(log) in interrupted:
-        reader.interrupt()
-    shown = reader.reading()
-    return Reading(shown.groups, shown.orphans, whole.size, whole.runs)
+        for message in log[index : index + 1]:
+            reader.read(message)
+    return replace(reader.reading(), runs=whole.runs)
 
 
 def interrupts(log: Sequence[Message], loaded: int, interrupted: Collection[int]) -> int | None:
@@ -70,18 +66,20 @@ def interrupts(log: Sequence[Message], loaded: int, interrupted: Collection[int]
     return len(log) if waiting and waiting[0] < loaded else None
 
 
-@dataclass(frozen=True, slots=True)
 class Places:
     """Where in a log, in order, its entries stand."""
 
-    of_text: dict[str, list[int]] = field(default_factory=dict)  # by their canonical texts
-    of_identity: dict[str, list[int]] = field(default_factory=dict)  # by `identity_once`
-    of_pins: list[int] = field(default_factory=list)  # those that may be pinned
+    def __init__(self) -> None:
+        self.of_text = defaultdict[str, list[int]](list)  # by their canonical texts
+        self.of_identity = defaultdict[str, list[int]](list)  # by `identity_once`
+        self.of_pins: list[int] = []  # those that may be pinned
 
     def add(self, index: int, message: Message) -> None:
-        self.of_text.setdefault(canonical_once(message), []).append(index)
-        self.of_identity.setdefault(identity_once(message), []).append(index)
-        if _may_be_pinned(message):
+        self.of_text[canonical_once(message)].append(index)
+        self.of_identity[identity_once(message)].append(index)
+        metadata = message.get("metadata")
+        critical = message.get("critical") or (isinstance(metadata, Mapping) and metadata.get("critical"))
+        if message.get("role") in ("user", "system", "developer") or critical:
             self.of_pins.append(index)
 
 
@@ -90,16 +88,9 @@ def entry_places(log: Sequence[Message]) -> Places:
     return _read(log).places
 
 
-def _may_be_pinned(message: Message) -> bool:
-    metadata = message.get("metadata")
-    critical = message.get("critical") or (isinstance(metadata, Mapping) and metadata.get("critical"))
-    return message.get("role") in ("user", "system", "developer") or bool(critical)
-
-
 def _read(log: Sequence[Message]) -> "_Reader":
     """The next log that begins with the very messages of this one is read on from here."""
-    known = _LAST[0].log if _LAST else []
-    if not _LAST or len(known) > len(log) or not all(map(is_, known, log)):
+    if not _LAST or len(_LAST[0].log) > len(log) or not all(map(is_, _LAST[0].log, log)):
         _LAST[:] = [_Reader()]
     for message in log[len(_LAST[0].log) :]:
         _LAST[0].read(message)
@@ -161,11 +152,19 @@ class _Reader:
 
     def _pair(self, index: int, message: Message, calls: list[str], answers: list[str]) -> int:
         """Pair its results; the last call that one of them answers, or -1."""
-        paired = [_pair(self.waiting, index, identity, self.orphans) for identity in answers]
-        last = max((group.call for group in paired if group is not None), default=-1)
+        paired = []
+        for identity in answers:
+            group = next((group for group in reversed(self.waiting) if identity in group.waiting), None)
+            if group is None:
+                self.orphans.setdefault(index, []).append(identity)
+            else:
+                group.waiting.remove(identity)
+                group.results.append((index, identity))
+            paired.append(-1 if group is None else group.call)
+        last = max(paired, default=-1)
         if last >= 0:
             _abandon([group for group in self.waiting if calls or group.call < last])
-        if None in paired or (answers and has_words(message)):
+        if -1 in paired or (answers and has_words(message)):
             _abandon(self.waiting)
         return last
 
@@ -183,22 +182,7 @@ def has_words(message: Message) -> bool:
     return message.get("role") == "user" and any(block.get("type") == "text" for block in blocks(message))
 
 
-def _pair(waiting: list[CallGroup], index: int, identity: str, orphans: dict[int, list[str]]) -> CallGroup | None:
-    for group in reversed(waiting):
-        if identity in group.waiting:
-            group.waiting.remove(identity)
-            group.results.append((index, identity))
-            return group
-    orphans.setdefault(index, []).append(identity)
-    return None
-
-
 def atoms(reading: Reading) -> list[tuple[int, int]]:
     """Ranges that may not be parted: the runs, and each message outside of them."""
-    ranges: list[tuple[int, int]] = []
-    at = 0
-    for start, stop in reading.runs:
-        ranges += [(index, index + 1) for index in range(at, start)]
-        ranges.append((start, stop))
-        at = stop
-    return [*ranges, *((index, index + 1) for index in range(at, reading.size))]
+    inside = {index for start, stop in reading.runs for index in range(start, stop)}
+    return sorted([*reading.runs, *((index, index + 1) for index in range(reading.size) if index not in inside)])

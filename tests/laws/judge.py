@@ -1,12 +1,9 @@
-"""Drive a context and judge every view of it: all laws that can be seen from outside, at once.
-
-The laws' own tests count on it; each still asserts that what it is about has happened.
-"""
+"""Drive a context and judge every view of it by all laws at once; each test asserts that what it is about happened."""
 
 import marshal
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, NamedTuple
 
 from summarizing_context import Settings, message_text_parts, open_context
@@ -44,6 +41,8 @@ class Shown(NamedTuple):
 class Judge:
     """A context under watch. Its own copy of the log is what the context's log must equal."""
 
+    reopen: Callable[[], Awaitable[None]]  # close the session and open it again; `watched` sets it
+
     def __init__(
         self,
         context: Any,
@@ -53,8 +52,7 @@ class Judge:
         keeps: bool = False,
         count: Callable[[str], int] = count,
     ) -> None:
-        self.context = context
-        self.count = count  # tokens of a text, as the context counts them
+        self.context, self.count = context, count  # tokens of a text, as the context counts them
         self.budget = self.least = budget  # the smallest budget that a view had may still be seen in later ones
         self.thorough = 1  # every how manieth view is compared with the whole log
         self.repairs_allowed = repairs
@@ -81,23 +79,16 @@ class Judge:
             vandalise(given)
 
     async def set(self, messages: list[Message]) -> None:
+        """An empty log is set by `clear`."""
         given = copied(messages)
-        await self.context.set_messages(given)
+        await (self.context.set_messages(given) if given else self.context.clear())
         before, self.log = self.log, copied(messages)
         self.replaced(before)
         vandalise(given)
 
-    async def clear(self) -> None:
-        await self.context.clear()
-        before, self.log = self.log, []
-        self.replaced(before)
-
     def closing(self) -> None:
-        """Before the context is closed: what changes the next view, and was told by now, is taken note of.
-
-        A log that was replaced and not shown since may have no earlier view: the activation state went with the old
-        log, or is lost where it could not be kept. Nothing is kept with an empty log, whoever was shown it since.
-        """
+        """Before the context is closed. A log that was replaced and not shown since may have no earlier view: the
+        activation state went with the old log, or is lost where it could not be kept; of an empty log none is kept."""
         if self._replaced or not self.log or self.context.statistics().activations > self._activations_before:
             self.untold()
 
@@ -118,17 +109,14 @@ class Judge:
         raw tail, and the untouched messages of that up to the difference."""
         view, known = shown.rows, before[: shown.entries]
         same, tail = _same(known, self.log), find_tail(view, known, self.interrupted)
-        if isinstance(tail, str):
-            return Shown([], 0)
-        rows, at = tail.view_start, tail.log_start
+        rows, at = (0, same) if isinstance(tail, str) else (tail.view_start, tail.log_start)
         while at < same and rows < len(view) and canonical_once(view[rows]) == canonical_once(known[at]):
             rows, at = rows + 1, at + 1
         return Shown(view[:rows], at)
 
     def reopened(self, context: Any) -> None:
         """Go on with another context of the same session; its counters begin at zero."""
-        self.context = context
-        self._activations_before = 0
+        self.context, self._activations_before = context, 0
         self.loaded, self._unsure = len(self.log), bool(self.interrupted)
 
     async def check_log(self) -> None:
@@ -158,8 +146,7 @@ class Judge:
         own = [self._own(row) for row in view]
         self.views += 1
         self._note_interruption(own)
-        problems = self._problems(own, wanted, key)
-        if problems:
+        if problems := self._problems(own, wanted, key):
             self._tell(own, key)
             raise LawBroken("; ".join(problems))
         vandalise(view)
@@ -185,8 +172,7 @@ class Judge:
         self.interrupted += self._new(self.interrupted)
 
     def _new(self, interrupted: list[int]) -> list[int]:
-        place = interrupts(self.log, self.loaded, interrupted)
-        return [] if place is None else [place]
+        return [at for at in [interrupts(self.log, self.loaded, interrupted)] if at is not None]
 
     def _own(self, row: Message) -> Message:
         """A copy; of rows with the same bytes always the same one, so that it is read once only."""
@@ -202,22 +188,17 @@ class Judge:
 
     def _judge_refusal(self, error: BudgetError) -> None:
         self.refused += 1
-        rows, budget = self.log[: leading_system_rows(self.log)], error.budget_tokens
-        needed = sum(map(self._price, rows))
-        if needed + 40 <= budget:
-            raise LawBroken(f"within_budget: refused at {budget} though system rows need only {needed}: {error}")
+        if self._price_of_system() + 40 <= error.budget_tokens:
+            raise LawBroken(f"within_budget: refused though system rows need only {self._price_of_system()}: {error}")
 
     def _problems(self, view: list[Message], budget: int, key: str) -> list[str]:
         problems = [f"tool_safe: {p}" for p in tool_safe_problems(view)]
         if self.views % self.thorough == 0:
             problems += [f"conversation_order: {p}" for p in order_problems(view, self.log)]
             problems += self._tail_problems(view)
-        tokens = sum(map(self._price, view))
-        if tokens > budget:
-            problems.append(f"within_budget: {tokens} tokens at a budget of {budget}")
-        shown = self.context.last_view
-        if shown is not None and shown.tokens != tokens:
-            problems.append(f"within_budget: last_view says {shown.tokens} tokens, they are {tokens}")
+        tokens, shown = sum(map(self._price, view)), self.context.last_view
+        if tokens > budget or (shown is not None and shown.tokens != tokens):
+            problems.append(f"within_budget: {tokens} tokens at a budget of {budget}; the last view is {shown}")
         return problems + self._prefix_problems(view, key)
 
     def _tail_problems(self, view: list[Message]) -> list[str]:
@@ -236,14 +217,13 @@ class Judge:
     def _is_too_large(self, start: int, stop: int) -> bool:
         """Only then may the newest group not be shown, or its newest messages alone: not even shrunk do its
         messages, with stand-ins for calls that were given up, fit a group's share."""
-        system = self.log[: leading_system_rows(self.log)]
-        room = self.least - sum(map(self._price, system))
         rows = self.log[start:stop]
         least = [68 * max(1, len(called_ids(row)) + len(answered_ids(row))) for row in rows]
         needed = sum(min(tokens, self._price(row)) for row, tokens in zip(rows, least, strict=True))
         groups = read_log(sendable(self.log), self.interrupted).groups
-        given_up = [groups[at] for at in range(start, stop) if at in groups and groups[at].abandoned]
-        return needed + STAND_IN_TOKENS * sum(len(group.waiting) for group in given_up) > 0.4 * room
+        given_up = [groups[at].waiting for at in range(start, stop) if at in groups and groups[at].abandoned]
+        room = self.least - self._price_of_system()
+        return needed + STAND_IN_TOKENS * sum(map(len, given_up)) > 0.4 * room
 
     def _price(self, row: Message) -> int:
         key = canonical_once(row)
@@ -257,13 +237,11 @@ class Judge:
         fresh = statistics.activations - self._activations_before
         self.activations += fresh
         self._activations_before = statistics.activations
-        unknown = set(statistics.activations_by_reason) - REASONS
-        problems = [f"append_only: unknown reasons {sorted(unknown)}"] if unknown else []
+        problems = [f"append_only: unknown reason {one}" for one in statistics.activations_by_reason.keys() - REASONS]
         if fresh > told:
             self.untold()
         room = max(1, self._room())
-        ours = [one for one in self.shown if one[0] == key]
-        near = [one for one in ours if max(one[1], room) < OTHER_ROOM * max(1, min(one[1], room))]
+        near = [(k, r) for k, r in self.shown if k == key and max(r, room) < OTHER_ROOM * max(1, min(r, room))]
         broken = {one: prefix_problems(self.shown[one].rows, view) for one in near}
         for one in near:
             if told or not broken[one]:
@@ -274,18 +252,30 @@ class Judge:
 
     def _room(self) -> int:
         """The last request's tokens beside the system rows: at about as many a provider is shown the same view."""
-        system = sum(map(self._price, self.log[: leading_system_rows(self.log)]))
-        return int(self.context.budget().max_tokens) - system
+        return int(self.context.budget().max_tokens) - self._price_of_system()
+
+    def _price_of_system(self) -> int:
+        return sum(map(self._price, self.log[: leading_system_rows(self.log)]))
 
 
 @asynccontextmanager
 async def watched(
-    summarizer: Any = None, *, budget: int, repairs: frozenset[str] = ALL_REPAIRS, **settings: Any
+    summarizer: Any = None, *, budget: int, repairs: frozenset[str] = ALL_REPAIRS, keeps: bool = False, **settings: Any
 ) -> AsyncIterator[Judge]:
-    """A judge over a fresh context with small segments, so that a short log has many of them."""
-    options = {"max_tokens": budget, "store": kept_at(), **SMALL, **settings}
-    async with open_context(Settings(**options), summarizer=summarizer, count_tokens=count) as context:
-        yield Judge(context, budget=budget, repairs=repairs)
+    """A judge over a context with small segments, of which a short log has many; with `reopen` it opens it again."""
+    given: Any = {"summarizer": summarizer, "count_tokens": count, "clock": settings.pop("clock", None)}
+    options = Settings(**{"max_tokens": budget, "store": kept_at(), **SMALL, **settings})
+    async with AsyncExitStack() as doors:
+
+        async def reopen() -> None:
+            judge.closing()
+            await doors.aclose()
+            judge.reopened(await doors.enter_async_context(open_context(options, **given)))
+
+        context = await doors.enter_async_context(open_context(options, **given))
+        judge = Judge(context, budget=budget, repairs=repairs, keeps=keeps)
+        judge.reopen = reopen
+        yield judge
 
 
 async def replay(judge: Judge, log: Sequence[Mapping[str, Any]]) -> None:
@@ -307,15 +297,11 @@ def most_passes(segments: int) -> int:
 
 def vandalise(value: Any) -> None:
     """Ruin a value deeply, as a careless caller might."""
-    if isinstance(value, dict):
-        for item in value.values():
+    if isinstance(value, dict | list):
+        for item in list(value.values() if isinstance(value, dict) else value):
             vandalise(item)
         value.clear()
-        value["role"] = "vandal"
-    elif isinstance(value, list):
-        for item in value:
-            vandalise(item)
-        value.append("vandal")
+        value.update(role="vandal") if isinstance(value, dict) else value.append("vandal")
 
 
 def _same(before: Sequence[Message], now: Sequence[Message]) -> int:

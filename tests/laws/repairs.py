@@ -1,29 +1,13 @@
-"""Tell whether a shown message is its log entry, and by which named repairs it differs.
-
-The repairs of one message only; stand-ins and split results are told in `alignment`, where the group is known.
-"""
+"""Tell whether a shown message is its log entry, and by which named repairs of one message it differs."""
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
-from .shapes import (
-    MEDIA_BLOCKS,
-    THINKING_BLOCKS,
-    THINKING_FIELDS,
-    Message,
-    answered_ids,
-    blocks,
-    called_ids,
-    canonical,
-    canonical_once,
-    media_count,
-    once,
-    plain_text,
-    result_contents,
-    without_thinking,
-)
+from . import shapes
+from .shapes import THINKING_BLOCKS, Message, answered_ids, blocks, called_ids, canonical, canonical_once, plain_text
 
 SHRUNK, STAND_IN, LATE_NOTE = "shrunk", "stand_in_result", "late_result_note"
 SPLIT, CONTENT_NONE, THINKING = "split_results", "content_none", "thinking_dropped"
@@ -36,7 +20,6 @@ NO_ROOM = 40  # characters of a whole message below which no number need be told
 TOLD = re.compile(r'<earlier_message role="(\w+)">\n(.*)\n</earlier_message>', re.DOTALL)
 CUT = re.compile(r"\n?\[…\d+…\]\n?|…")  # between the head and the tail of a message without room
 
-
 _EXPLAINED: dict[tuple[str, str], frozenset[str] | None] = {}  # one view after the other asks for the same
 
 
@@ -45,12 +28,10 @@ def explain(shown: Message, entry: Message) -> frozenset[str] | None:
     if shown.get("role") != entry.get("role"):
         return None
     key = canonical_once(shown), canonical_once(entry)
-    if key[0] == key[1]:
-        return frozenset()
     if key not in _EXPLAINED:
         if len(_EXPLAINED) > 20_000:
             _EXPLAINED.clear()
-        _EXPLAINED[key] = _explained(shown, entry)
+        _EXPLAINED[key] = frozenset() if key[0] == key[1] else _explained(shown, entry)
     return _EXPLAINED[key]
 
 
@@ -59,8 +40,9 @@ def _explained(shown: Message, entry: Message) -> frozenset[str] | None:
     wanted: dict[str, Any] = dict(entry)
     if _has_thinking(entry) and not _has_thinking(shown):
         found.add(THINKING)
-        wanted = without_thinking(entry)
-        if wanted.get("content") in ([], "", None) and _is_empty_or_note(shown.get("content")):
+        wanted = shapes.without_thinking(entry)
+        is_note = len(plain_text(shown.get("content"))) <= LONGEST_CUT_NOTE
+        if wanted.get("content") in ([], "", None) and is_note:
             wanted["content"] = shown.get("content")
     if wanted.get("content") is None and shown.get("content") == "":
         found.add(CONTENT_NONE)
@@ -71,17 +53,16 @@ def _explained(shown: Message, entry: Message) -> frozenset[str] | None:
         wanted["content"] = left or [{"type": "text", "text": "[a call without its result is left out]"}]
     if found and canonical(shown) == canonical(wanted):
         return frozenset(found)
-    if _is_shrunk_message(shown, wanted) or _is_shrunk_to_nothing(shown, wanted):
-        return frozenset(found | {SHRUNK})
-    return None
+    is_shrunk = _is_shrunk_message(shown, wanted) or _is_shrunk_to_nothing(shown, wanted)
+    return frozenset(found | {SHRUNK}) if is_shrunk else None
 
 
 def is_late_note(shown: Message, entry: Message, identity: str) -> bool:
     """Text, no result any longer, that holds what came too late, or its head."""
-    if called_ids(shown) or answered_ids(shown):
-        return False
     told = plain_text(shown.get("content"))
-    return any(_tells_late(told, plain_text(said).strip(), identity) for said in result_contents(entry, identity))
+    return not (called_ids(shown) or answered_ids(shown)) and any(
+        _tells_late(told, plain_text(one).strip(), identity) for one in shapes.result_contents(entry, identity)
+    )
 
 
 def _tells_late(told: str, said: str, identity: str) -> bool:
@@ -128,40 +109,31 @@ def _common(left: str, right: str) -> int:
 
 
 def _has_thinking(message: Message) -> bool:
-    return bool(THINKING_FIELDS & message.keys()) or any(b.get("type") in THINKING_BLOCKS for b in blocks(message))
+    fields = shapes.THINKING_FIELDS & message.keys()
+    return bool(fields) or any(block.get("type") in THINKING_BLOCKS for block in blocks(message))
 
 
-def _is_empty_or_note(content: Any) -> bool:
-    return content in (None, "", []) or len(plain_text(content)) <= LONGEST_CUT_NOTE
+def _has_same_calls(shown: Message, entry: Message) -> bool:
+    return called_ids(shown) == called_ids(entry) and answered_ids(shown) == answered_ids(entry)
 
 
 def _is_shrunk_message(shown: Message, entry: Message) -> bool:
-    if shown.keys() != entry.keys() or called_ids(shown) != called_ids(entry):
-        return False
-    if answered_ids(shown) != answered_ids(entry):
-        return False
-    for key, value in entry.items():
-        if key == "content":
-            good = _is_shrunk_content(shown[key], value)
-        elif key == "tool_calls":
-            good = _are_shrunk_calls(shown[key], value)
-        else:
-            good = _is_same(shown[key], value)
-        if not good:
-            return False
-    return len(canonical(shown)) < len(canonical(entry)) + LONGEST_CUT_NOTE
+    ways = {"content": _is_shrunk_content, "tool_calls": _are_shrunk_calls}
+    is_alike = shown.keys() == entry.keys() and _has_same_calls(shown, entry)
+    is_good = is_alike and all(ways.get(key, _is_same)(shown[key], value) for key, value in entry.items())
+    return is_good and len(canonical(shown)) < len(canonical(entry)) + LONGEST_CUT_NOTE
 
 
 def _is_shrunk_to_nothing(shown: Message, entry: Message) -> bool:
     """With next to no room a message may be a few characters, or a mere cut."""
-    text = _text_of(shown.get("content"))
-    if len(text) > NO_ROOM or called_ids(shown) != called_ids(entry) or answered_ids(shown) != answered_ids(entry):
+    text, original = _text_of(shown.get("content")), _text_of(entry.get("content"))
+    if len(text) > NO_ROOM or not _has_same_calls(shown, entry):
         return False
-    kept, original = CUT.split(text), _text_of(entry.get("content"))
+    kept = CUT.split(text)
     return len(kept) > 1 and original.startswith(kept[0]) and original.endswith(kept[-1])
 
 
-_text_of = once(plain_text)
+_text_of = shapes.once(plain_text)
 
 
 def _is_same(left: Any, right: Any) -> bool:
@@ -172,25 +144,26 @@ def _is_same(left: Any, right: Any) -> bool:
 def _is_shrunk_content(shown: Any, original: Any) -> bool:
     if _is_same(shown, original):
         return True
-    if isinstance(shown, list) and isinstance(original, list) and len(shown) == len(original):
-        return all(_is_shrunk_block(left, right) for left, right in zip(shown, original, strict=True))
-    if isinstance(shown, list) and isinstance(original, list) and _special_blocks(shown) != _special_blocks(original):
-        return False
+    if isinstance(shown, list) and isinstance(original, list):
+        if len(shown) == len(original):
+            return all(map(_is_shrunk_block, shown, original))
+        if _special_blocks(shown) != _special_blocks(original):
+            return False
     return is_shrunk_text(_text_of(shown), _joined_text(original))
 
 
-@once
+@shapes.once
 def _joined_text(content: Any) -> str:
     """The text that a content's blocks become where they are too many for the room: their words, and how many files
     stood among them."""
-    files = media_count(content)
-    told = [f"[{files} file{'s' * (files > 1)} left out]"] if files else []
-    return "\n".join([text for text in (plain_text(content), *told) if text])
+    files = shapes.media_count(content)
+    told = f"[{files} file{'s' * (files > 1)} left out]" if files else ""
+    return "\n".join(filter(None, (plain_text(content), told)))
 
 
 def _special_blocks(content: list[Any]) -> list[tuple[Any, Any]]:
     """Blocks that may not be left out when a list is shortened: calls and results."""
-    kept = [b for b in content if isinstance(b, Mapping) and b.get("type") not in ("text", *MEDIA_BLOCKS)]
+    kept = [b for b in content if isinstance(b, Mapping) and b.get("type") not in ("text", *shapes.MEDIA_BLOCKS)]
     return [(b.get("type"), b.get("id") or b.get("tool_use_id") or b.get("tool_call_id")) for b in kept]
 
 
@@ -198,46 +171,48 @@ def _is_shrunk_block(shown: Any, original: Any) -> bool:
     if _is_same(shown, original):
         return True
     if not isinstance(shown, Mapping) or not isinstance(original, Mapping):
-        return isinstance(shown, str) and isinstance(original, str) and is_shrunk_text(shown, original)
-    kind = original.get("type")
-    if kind in THINKING_BLOCKS:
-        return False
-    if shown.get("type") != kind:
-        return kind not in ("text", "tool_use", "tool_call", "tool_result") and shown.get("type") == "text"
+        return _is_shrunk_string(shown, original)
+    kind, now = original.get("type"), shown.get("type")
+    if kind in THINKING_BLOCKS or kind != now:
+        return now == "text" and kind not in {*THINKING_BLOCKS, "text", "tool_use", "tool_call", "tool_result"}
     return _are_shrunk_fields(shown, original)
 
 
+def _is_shrunk_string(shown: Any, original: Any) -> bool:
+    return isinstance(shown, str) and isinstance(original, str) and is_shrunk_text(shown, original)
+
+
 def _are_shrunk_fields(shown: Message, original: Message) -> bool:
-    return shown.keys() == original.keys() and all(_is_shrunk_field(key, shown[key], original[key]) for key in original)
-
-
-def _is_shrunk_field(key: str, shown: Any, original: Any) -> bool:
-    if _is_same(shown, original):
-        return True
-    if key == "text":
-        return isinstance(shown, str) and is_shrunk_text(shown, original)
-    if key in ("content", "output"):
-        return _is_shrunk_content(shown, original)
-    return key in ("input", "arguments", "function") and _are_shrunk_arguments(shown, original)
+    return shown.keys() == original.keys() and all(
+        _is_same(shown[key], value) or (key in _WAYS and _WAYS[key](shown[key], value))
+        for key, value in original.items()
+    )
 
 
 def _are_shrunk_calls(shown: Any, original: Any) -> bool:
-    if not isinstance(shown, list) or not isinstance(original, list) or len(shown) != len(original):
-        return False
-    pairs = zip(shown, original, strict=True)
-    return all(isinstance(left, Mapping) and _are_shrunk_fields(left, right) for left, right in pairs)
+    are_lists = isinstance(shown, list) and isinstance(original, list) and len(shown) == len(original)
+    return are_lists and all(
+        isinstance(left, Mapping) and _are_shrunk_fields(left, right)
+        for left, right in zip(shown, original, strict=True)
+    )
 
 
 def _are_shrunk_arguments(shown: Any, original: Any) -> bool:
     """Shorter, of the same type, and JSON if it was JSON."""
     if isinstance(original, Mapping) and "arguments" in original:
-        if not isinstance(shown, Mapping) or shown.keys() != original.keys():
-            return False
-        same = all(shown[key] == original[key] for key in original if key != "arguments")
-        return same and _are_shrunk_arguments(shown["arguments"], original["arguments"])
+        is_alike = isinstance(shown, Mapping) and shown.keys() == original.keys()
+        is_same = is_alike and all(shown[key] == original[key] for key in original if key != "arguments")
+        return is_same and _are_shrunk_arguments(shown["arguments"], original["arguments"])
     if type(shown) is not type(original) or _length(shown) >= _length(original):
         return False
     return not (isinstance(original, str) and _is_json(original)) or _is_json(shown)
+
+
+_WAYS: dict[str, Callable[[Any, Any], bool]] = {  # in which a field of a block may be shrunk
+    **dict.fromkeys(("input", "arguments", "function"), _are_shrunk_arguments),
+    **dict.fromkeys(("content", "output"), _is_shrunk_content),
+    "text": _is_shrunk_string,
+}
 
 
 def _length(value: Any) -> int:
@@ -246,8 +221,7 @@ def _length(value: Any) -> int:
 
 
 def _is_json(text: str) -> bool:
-    try:
+    with suppress(ValueError):
         json.loads(text)
-    except ValueError:
-        return False
-    return True
+        return True
+    return False

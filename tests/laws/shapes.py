@@ -1,11 +1,11 @@
 """Read a message of any provider: its calls, the calls it answers, its thinking, its texts.
 
-Written from the data format alone, so that it can judge the package. `grouping` and `checkers` build on it.
+Written from the data format alone, so that it can judge the package.
 """
 
 import copy
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from typing import Any, TypeVar
 
@@ -13,9 +13,7 @@ Message = Mapping[str, Any]
 
 CALL_BLOCKS = frozenset({"tool_use", "tool_call"})
 THINKING_BLOCKS = frozenset({"thinking", "redacted_thinking", "reasoning"})
-THINKING_FIELDS = frozenset(
-    {"thinking", "thinking_block", "redacted_thinking", "reasoning", "reasoning_content", "reasoning_details"}
-)
+THINKING_FIELDS = frozenset({*THINKING_BLOCKS, "thinking_block", "reasoning_content", "reasoning_details"})
 MEDIA_BLOCKS = frozenset({"image", "image_url", "input_image"})
 
 
@@ -46,13 +44,7 @@ def once(work_out: Callable[[Any], Answer]) -> Callable[[Any], Answer]:
 canonical_once = once(canonical)
 
 
-@once
-def _is_halved(message: Message) -> bool:
-    return "\\ud" in canonical_once(message)
-
-
 def _whole(value: Any) -> Any:
-    """A message with U+FFFD for each half of a character."""
     if isinstance(value, str):
         return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     if isinstance(value, dict):
@@ -60,14 +52,14 @@ def _whole(value: Any) -> Any:
     return [_whole(one) for one in value] if isinstance(value, list) else value
 
 
-_sendable_once = once(_whole)
+@once
+def _sendable(message: Message) -> Message:
+    return _whole(message) if "\\ud" in canonical_once(message) else message
 
 
 def sendable(log: Sequence[Message]) -> Sequence[Message]:
-    """The log as views may send it: no half of a character can be sent."""
-    if not any(map(_is_halved, log)):
-        return log
-    return [_sendable_once(message) if _is_halved(message) else message for message in log]
+    """The log as views may send it: with U+FFFD for each half of a character."""
+    return list(map(_sendable, log))
 
 
 @once
@@ -94,34 +86,30 @@ def blocks(message: Message) -> list[Mapping[str, Any]]:
     return [block for block in content if isinstance(block, Mapping)] if isinstance(content, list) else []
 
 
-def _ids(values: Iterator[Any]) -> list[str]:
+def _ids(values: Iterable[Any]) -> list[str]:
     return [value for value in values if isinstance(value, str) and value]
 
 
 @once
 def called_ids(message: Message) -> list[str]:
     """Ids of the calls it makes, in order, each once: one call may be written as a block and in `tool_calls`."""
+    made = [block for block in blocks(message) if block.get("type") in CALL_BLOCKS]
     listed = message.get("tool_calls")
-    calls = [call for call in listed if isinstance(call, Mapping)] if isinstance(listed, list) else []
-    made = _ids(block.get("id") for block in blocks(message) if block.get("type") in CALL_BLOCKS)
-    return list(dict.fromkeys(made + _ids(call.get("id") for call in calls)))
+    calls = [*made, *(listed if isinstance(listed, list) else ())]
+    return list(dict.fromkeys(_ids(call.get("id") for call in calls if isinstance(call, Mapping))))
 
 
 def result_blocks(message: Message) -> list[tuple[str, Mapping[str, Any]]]:
     """(id, block) of each result block."""
-    found = []
-    for block in blocks(message):
-        if block.get("type") == "tool_result":
-            identity = block.get("tool_use_id") or block.get("tool_call_id")
-            if isinstance(identity, str) and identity:
-                found.append((identity, block))
-    return found
+    results = [block for block in blocks(message) if block.get("type") == "tool_result"]
+    named = [(block.get("tool_use_id") or block.get("tool_call_id"), block) for block in results]
+    return [(identity, block) for identity, block in named if isinstance(identity, str) and identity]
 
 
 @once
 def answered_ids(message: Message) -> list[str]:
     """Ids of the calls that it answers, in order; a repeated one is repeated."""
-    own = _ids(iter([message.get("tool_call_id")])) if message.get("role") == "tool" else []
+    own = _ids([message.get("tool_call_id")]) if message.get("role") == "tool" else []
     inner = [identity for identity, _ in result_blocks(message)]
     return [*own, *(identity for identity in inner if identity not in own)]
 
@@ -166,7 +154,4 @@ def without_thinking(message: Message) -> dict[str, Any]:
 
 def leading_system_rows(log: Sequence[Message]) -> int:
     """How many system and developer rows the log starts with."""
-    for index, message in enumerate(log):
-        if message.get("role") not in ("system", "developer"):
-            return index
-    return len(log)
+    return next((at for at, row in enumerate(log) if row.get("role") not in ("system", "developer")), len(log))

@@ -23,10 +23,10 @@ class Counting:
         self.rule_jobs: list[Any] = []
 
     async def summarize(self, job: Any) -> Any:
-        if job.kind == "rules":
-            self.rule_jobs.append(job)
-            return "none"
-        return await self.answer(job)
+        if job.kind != "rules":
+            return await self.answer(job)
+        self.rule_jobs.append(job)
+        return "none"
 
     @property
     def calls(self) -> int:
@@ -64,11 +64,8 @@ class Failing(Counting):
 
 
 class Provenance(Counting):
-    """Says in each summary which markers its input held, directly or through summaries, and how often it was passed on.
-
-    Markers are told as joined ranges, `mk0000003x..mk0000009x`, so that every literal is one of its source's;
-    `passes n` is one more than the highest in the input.
-    """
+    """Says in each summary which markers its input held, as joined ranges, `mk0000003x..mk0000009x`, so that every
+    literal is one of its source's; `passes n` is one more than the highest in the input."""
 
     async def answer(self, job: Any) -> str:
         self.jobs.append(job)
@@ -86,8 +83,6 @@ def joined(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """The same numbers in as few ranges as possible."""
     out: list[tuple[int, int]] = []
     for low, high in sorted(ranges):
-        if out and low <= out[-1][1] + 1:
-            out[-1] = (out[-1][0], max(out[-1][1], high))
-        else:
-            out.append((low, high))
+        first, last = out.pop() if out and low <= out[-1][1] + 1 else (low, high)
+        out.append((first, max(last, high)))
     return out

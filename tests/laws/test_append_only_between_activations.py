@@ -1,23 +1,52 @@
-"""append_only_between_activations: each view is the last one and what was appended, unless an activation is told."""
+"""One long session, looked at from all sides: each view is the last one and what was appended, unless an activation is
+told; and the judge, who ruins all it gave and all it got, sees every other law."""
 
 import pytest
 
 from tests.behaviour.contexts import Provider
 
-from .builders import session
-from .judge import REASONS, replay, watched
+from .builders import DIALECTS, assistant, session, user
+from .checkers import find_tail
+from .judge import replay, watched
+from .repairs import ALL_REPAIRS
 from .summarizers import Counting
 
 
-@pytest.mark.parametrize("dialect", ["openai", "anthropic", "amplifier"])
-async def test_views_only_grow_between_activations(dialect: str) -> None:
-    async with watched(Counting(), budget=1_500) as judge:
-        await replay(judge, session(18, 150, dialect=dialect))
+@pytest.mark.parametrize(
+    ("dialect", "budget", "wild"),
+    [
+        *((dialect, 1_500, wild) for dialect in DIALECTS for wild in (0.0, 0.1)),
+        *(("openai", 700, 0.1), ("openai", 4_000, 0.1)),
+    ],
+)
+async def test_every_view_of_a_long_session_is_lawful(dialect: str, budget: int, wild: float) -> None:
+    """Where no message is too long, none is repaired."""
+    log = session(18, 150, dialect=dialect, size=min(60, budget // 20), wild=wild)
+    for place in range(10, len(log), 9):
+        if log[place]["role"] == "user" and isinstance(log[place]["content"], str):
+            log[place:place] = [user("continue"), assistant("ok"), user("continue")]
+    async with watched(Counting(), budget=budget, repairs=ALL_REPAIRS if wild else frozenset()) as judge:
+        await replay(judge, log)
         statistics = judge.context.statistics()
-        assert judge.activations > 2
-        assert judge.views > 5 * judge.activations
-        assert set(statistics.activations_by_reason) <= REASONS
-        assert sum(statistics.activations_by_reason.values()) == statistics.activations
+        assert sum(statistics.activations_by_reason.values()) == statistics.activations > (1 if budget == 4_000 else 3)
+        assert judge.views > max(50, (5 if budget > 1_000 else 3) * judge.activations)
+        assert judge.covered > 60
+        assert judge.in_tail > 250
+        assert judge.refused == 0
+        assert judge.context.last_view.tokens > budget // 5
+        assert wild or statistics.repairs.get("shrunk", 0) == 0
+        tail = find_tail(judge.last, judge.log)
+        assert not isinstance(tail, str)
+        assert {row["role"] for row in judge.last[: tail.view_start] if row not in log} == {"user"}
+
+        judge.repairs_allowed = ALL_REPAIRS
+        await judge.context.compact()
+        await judge.view(600)
+        for other in (session(3, 40), []):
+            await judge.check_log()
+            await judge.set(other)
+            await judge.view()
+        assert await judge.context.get_messages() == []
 
 
 async def test_two_providers_in_turn_each_see_their_own_views_grow() -> None:

@@ -1,9 +1,11 @@
 """crash_safe: what `add_message` acknowledged is there after a crash, and so are the activation state and its bytes."""
 
+import hashlib
 import os
 import random
 import shutil
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +15,10 @@ from summarizing_context import Settings, open_context
 from tests.killed_work import killed
 
 from .amounts import ALL
-from .builders import count, session
-from .child import GROWN, digests, grow
+from .builders import Message, count, session
 from .judge import SMALL, watched
 from .places import STORE, after_kill, kept_at
+from .shapes import canonical
 from .summarizers import Counting
 
 KILLS = 50 if ALL else 12
@@ -30,20 +32,40 @@ async def test_a_copy_of_the_file_at_any_moment_gives_the_same_view(tmp_path: Pa
         for number, message in enumerate(session(51, 140)):
             await judge.add(message)
             view = await judge.view()
-            if number % 3 == 0 and not judge.context.open_calls():  # another process gives them stand-ins
-                images += 1
-                image = tmp_path / f"image{images}"
-                image.mkdir()
-                for path in (store, store.with_name("a.db-wal")):
-                    if path.is_file():
-                        shutil.copy(path, image)
-                settings = Settings(max_tokens=1_500, store=str(image / "a.db"), **SMALL)
-                options: Any = {"summarizer": Counting(), "count_tokens": count, "read_only": True}
-                async with open_context(settings, **options) as context:
-                    assert await context.get_messages_for_request() == view
-                    assert await context.get_messages() == judge.log
+            if number % 3 or judge.context.open_calls():  # another process gives them stand-ins
+                continue
+            images += 1
+            image = tmp_path / f"image{images}"
+            image.mkdir()
+            for path in filter(os.path.isfile, (store, f"{store}-wal")):
+                shutil.copy(path, image)
+            settings = Settings(max_tokens=1_500, store=str(image / "a.db"), **SMALL)
+            options: Any = {"summarizer": Counting(), "count_tokens": count, "read_only": True}
+            async with open_context(settings, **options) as context:
+                assert await context.get_messages_for_request() == view
+                assert await context.get_messages() == judge.log
         assert judge.activations > 5
         assert images > 15
+
+
+GROWN = session(38, 4_000)
+OPTIONS: dict[str, Any] = {"max_tokens": 2_000, "session_id": "grown", **SMALL}
+
+
+def digests(rows: list[Message]) -> list[str]:
+    return [hashlib.sha256(canonical(row).encode()).hexdigest() for row in rows]
+
+
+async def grow(say: Callable[[dict[str, Any]], None], store: str, start: int) -> None:
+    """Add for ever to a session in a file, and acknowledge each message and each view once it has returned."""
+    options = Settings(store=store, **OPTIONS)
+    async with open_context(options, summarizer=Counting("counting/1"), count_tokens=count) as context:
+        say({"opened": len(await context.get_messages())})
+        for place in range(start, len(GROWN)):
+            await context.add_message(GROWN[place])
+            say({"added": place + 1})
+            if GROWN[place]["role"] == "assistant":
+                say({"view": digests(await context.get_messages_for_request())})
 
 
 class Grower:
@@ -64,18 +86,18 @@ class Grower:
         after_kill(self.store)
 
     async def check(self) -> None:
-        settings = Settings(max_tokens=2_000, store=kept_at(self.store), session_id="grown", **SMALL)
-        summarizer = Counting("counting/1")
-        async with open_context(settings, summarizer=summarizer, count_tokens=count) as context:
+        options = Settings(store=kept_at(self.store), **OPTIONS)
+        async with open_context(options, summarizer=Counting("counting/1"), count_tokens=count) as context:
             kept = await context.get_messages()
             assert kept == GROWN[: len(kept)]
             assert self.acknowledged <= len(kept) <= self.acknowledged + 1
             self.acknowledged = len(kept)
             view = digests(await context.get_messages_for_request())
-            if view[: len(self.view)] == self.view or context.statistics().activations:
-                self.views_kept += 1
-            else:  # an activation was committed, and the child died before it could say so
-                assert len(kept) > self.view_at
+            is_kept = view[: len(self.view)] == self.view or context.statistics().activations
+            assert (
+                is_kept or len(kept) > self.view_at
+            )  # an activation was committed, and the child died before it said so
+            self.views_kept += bool(is_kept)
             self.view, self.view_at = view, len(kept)  # this process may have activated itself, as with calls given up
 
 

@@ -21,7 +21,7 @@ class Lying:
     """Shows what `lie` makes of the log."""
 
     def __init__(self, lie: Callable[[list[Message]], list[Message]], *, keeps: bool = True) -> None:
-        self.lie, self.keeps, self.log, self.activated = lie, keeps, [], 0
+        self.lie, self.keeps, self.log, self.activated = lie, keeps, list[Message](), 0
         self.last_view: SimpleNamespace | None = None
 
     async def add_message(self, message: Message) -> None:
@@ -43,9 +43,9 @@ class Lying:
     budget = staticmethod(lambda: SimpleNamespace(max_tokens=100_000))
 
 
-def inside(log: list[Message]) -> list[int]:
-    """Rows that answer a call, in the second half."""
-    return [n for n, row in enumerate(log) if row["role"] == "tool" and n > len(log) // 2]
+def inside(log: list[Message]) -> int:
+    """The first row that answers a call, in the second half."""
+    return next(n for n, row in enumerate(log) if row["role"] == "tool" and n > len(log) // 2)
 
 
 def with_changed(log: list[Message], **fields: object) -> list[Message]:
@@ -59,28 +59,24 @@ LIES = {
     "two rows are swapped": lambda log: [*log[:-2], log[-1], log[-2]],
     "a row is shown twice": lambda log: [*log, log[-1]],
     "a header covers nothing": lambda log: [log[0], HEADER, *log[1:]],
-    "the tail begins inside a group": lambda log: [*log[:2], HEADER, *log[inside(log)[0] :]],
+    "the tail begins inside a group": lambda log: [*log[:2], HEADER, *log[inside(log) :]],
     "nothing is shown": lambda log: [],
-    "a result is lost": lambda log: [row for at, row in enumerate(log) if at != inside(log)[0]],
-    "a result stands before its call": lambda log: [log[0], log[inside(log)[0]], *log[1:]],
+    "a result is lost": lambda log: log[: inside(log)] + log[inside(log) + 1 :],
+    "a result stands before its call": lambda log: [log[0], log[inside(log)], *log[1:]],
     "a row is cut and edited": lambda log: with_changed(log, content="[… 9 tokens left out …] not so"),
     "a field is added": lambda log: with_changed(log, seen=True),
 }
 
 
-@pytest.mark.parametrize("lie", sorted(LIES))
+@pytest.mark.parametrize("lie", [*sorted(LIES), ""])
 async def test_a_view_is_not_lawful_when(lie: str) -> None:
-    judge = Judge(Lying(LIES[lie]), budget=100_000)
+    judge = Judge(Lying(LIES.get(lie, list)), budget=100_000)
     await judge.add(*session(57, 40))
-    with pytest.raises(LawBroken):
+    with pytest.raises(LawBroken) if lie else nullcontext():
         await judge.view()
-
-
-async def test_an_honest_context_passes() -> None:
-    judge = Judge(Lying(list), budget=100_000)
-    await judge.live(session(57, 40))
-    await judge.check_log()
-    assert judge.views > 40
+    if not lie:  # an honest context passes
+        await judge.live(session(58, 40, rules=""))
+        await judge.check_log()
 
 
 async def test_a_prefix_that_changes_without_an_activation_is_caught_and_with_one_is_not() -> None:
@@ -96,22 +92,21 @@ async def test_a_prefix_that_changes_without_an_activation_is_caught_and_with_on
     assert await judge.view()
 
 
-async def test_a_log_that_the_caller_can_reach_is_caught() -> None:
-    judge = Judge(Lying(lambda log: log, keeps=False), budget=100_000)
-    await judge.add(user("hello"))
-    with pytest.raises(LawBroken, match="log_is_untouched"):
-        await judge.check_log()
+def refuse(log: list[Message]) -> list[Message]:
+    raise BudgetError(300, 200)
 
 
-async def test_a_view_over_budget_and_a_refusal_without_need_are_caught() -> None:
-    def refuse(log: list[Message]) -> list[Message]:
-        raise BudgetError(300, 200)
-
-    for lie, said in ((list, "word " * 400), (refuse, "hello")):
-        judge = Judge(Lying(lie), budget=200)
-        await judge.add(user(said))
-        with pytest.raises(LawBroken, match="within_budget"):
-            await judge.view()
+@pytest.mark.parametrize(
+    ("law", "lie", "said"),
+    [("log_is_untouched", list, "hello"), ("within_budget", list, "word " * 400), ("within_budget", refuse, "hello")],
+)
+async def test_a_log_in_reach_a_view_over_budget_and_a_refusal_without_need_are_caught(
+    law: str, lie: Callable[[list[Message]], list[Message]], said: str
+) -> None:
+    judge = Judge(Lying(lie, keeps=law == "within_budget"), budget=200)
+    await judge.add(user(said))
+    with pytest.raises(LawBroken, match=law):
+        await (judge.view() if law == "within_budget" else judge.check_log())
 
 
 @pytest.mark.parametrize("budget", [150, 400])

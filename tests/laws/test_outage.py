@@ -1,23 +1,19 @@
 """After an outage of ten minutes every gap is filled exactly once; meanwhile the breaker bounds the calls."""
 
 from collections import Counter
-from collections.abc import Sequence
 from typing import Any
 
-from summarizing_context import Settings, open_context
 from tests.behaviour.contexts import Clock
 
-from .builders import Message, count, session
-from .judge import SMALL, Judge
+from .builders import session
+from .judge import watched
 from .summarizers import Counting
 
-BUDGET = 2_000
 MINUTES, STEP = 10, 3.0  # of the outage; seconds from one message to the next
 COOLDOWN, FAILURES, CONCURRENCY = 30.0, 4, 4
 OPTIONS: dict[str, Any] = {
-    "max_tokens": BUDGET, "attempts": 1,  # more would wait in real seconds
     "breaker_failures": FAILURES, "breaker_cooldown": COOLDOWN, "concurrency": CONCURRENCY, "idle_after": "never",
-    **SMALL,
+    "attempts": 1,  # more would wait in real seconds
 }  # fmt: skip
 MOST_CALLS = FAILURES + CONCURRENCY + MINUTES * 60 / COOLDOWN + 1  # to open the breaker, and a probe a cooldown
 
@@ -34,50 +30,45 @@ class Line(Counting):
         return await super().answer(job)
 
 
-async def live(judge: Judge, clock: Clock, log: Sequence[Message]) -> None:
-    """A message every few seconds, with a view after each."""
-    for message in log:
-        clock.time += STEP
-        await judge.add(message)
-        await judge.view()
-        await judge.context.wait_idle(120)
-
-
 async def test_after_ten_minutes_every_gap_is_filled_exactly_once() -> None:
-    line, clock = Line(), Clock(1_000.0)
-    async with open_context(Settings(**OPTIONS), summarizer=line, count_tokens=count, clock=clock) as context:
-        judge = Judge(context, budget=BUDGET)
-        log = session(81, 480, size=40)
-        judge.thorough, during = 10, int(MINUTES * 60 / STEP)
-        await live(judge, clock, log[:120])
-        before = context.statistics()
+    line, clock, during = Line(), Clock(1_000.0), int(MINUTES * 60 / STEP)
+    async with watched(line, budget=2_000, clock=clock, **OPTIONS) as judge:
+        judge.thorough, log = 10, session(81, 480, size=40)
+
+        async def live(start: int, stop: int) -> Any:
+            for message in log[start:stop]:
+                clock.time += STEP
+                await judge.add(message)
+                await judge.view()
+                await judge.context.wait_idle(120)
+            return judge.context.statistics()
+
+        before = await live(0, 120)
         assert before.summaries_pending == before.stand_ins == 0
         assert before.segments > 3
         line.is_cut = True
-        await live(judge, clock, log[120 : 120 + during])
-        broken = context.statistics()
+        broken = await live(120, 120 + during)
         assert broken.breaker in ("open", "half_open")
         assert broken.stand_ins > 0
         assert broken.summaries_pending > 5
         line.is_cut = False
-        await live(judge, clock, log[120 + during :])
+        await live(120 + during, len(log))
 
         # Every gap is filled, and what stood in for the model is gone with the next activation.
         clock.time += COOLDOWN
-        await judge.view()
-        await context.wait_idle(120)
-        for _ in range(2):  # the first may cover a piece of the open segment, which the model summarizes then
-            await context.compact()
+        for compacts in (False, True, True):  # the first may cover a piece of the open segment, to be summarized then
+            if compacts:
+                await judge.context.compact()
             await judge.view()
-            await context.wait_idle(120)
-        after = context.statistics()
+            await judge.context.wait_idle(120)
+        after = judge.context.statistics()
         assert (after.breaker, after.summaries_pending, after.stand_ins) == ("closed", 0, 0)
         assert after.summaries_ready == after.segments > 20
         assert judge.covered > 300
         assert judge.refused == 0
         await judge.check_log()
-        segments = {(node.start, node.stop) for node in context.summaries()}
-        assert context.unseen_tokens() == 0
+        segments = {(node.start, node.stop) for node in judge.context.summaries()}
+        assert judge.context.unseen_tokens() == 0
     answered = Counter((job.kind, job.range_hash) for job in line.jobs)
     assert set(answered.values()) == {1}
     ranges = {(job.start, job.stop) for job in line.segments}

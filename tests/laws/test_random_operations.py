@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from .amounts import STRATEGIES
 from .chaos import KINDS, Chaos
 from .faults import FAULTS, LIES
 from .places import remove
@@ -20,7 +21,6 @@ FAULTY = int(os.environ.get("LAWS_OPERATIONS", "5000")) // 25
 ENOUGH = 400  # steps
 FIRST_SEED = int(os.environ.get("LAWS_SEED", "1"))
 STEPS = 50
-STRATEGIES = ["hierarchical", "summarize", "truncate", "importance"]
 
 
 async def run(strategy: str, steps: int, folder: Path, *, calm: bool) -> Counter[str]:
@@ -58,9 +58,8 @@ async def test_all_laws_hold_while_everything_fails_at_random(strategy: str, tmp
     if FAULTY < ENOUGH:
         return
     assert done["cancelled"] > FAULTY // 50
-    assert done["took effect"] > 0  # of what failed or was cancelled
-    assert done["took no effect"] > 0
     wanted = {f"store {what} {when}" for what in ("append", "activation") for when in ("before", "after")}
+    wanted |= {"took effect", "took no effect"}  # of what failed or was cancelled
     if strategy != "truncate":
         wanted |= {"summarizer good", *(f"summarizer {kind}" for kind in (*FAULTS, *LIES))}
         assert done["store find before"] + done["store summary before"] + done["store summary after"] > 0

@@ -2,19 +2,18 @@
 that views did with the old end comes back with what the store keeps of them."""
 
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
-from summarizing_context import Settings, open_context
 from tests.behaviour.contexts import Held, Provider
 
-from .builders import assistant, call, count, result, user, words
-from .judge import SMALL, Judge
+from .builders import assistant, call, result, user, words
+from .judge import Judge, watched
 from .places import kept_at
 
 BUDGET = 2_000
@@ -23,25 +22,14 @@ TWO = Provider("two", "two-1", context_window=BUDGET + 100, max_output_tokens=20
 
 
 @asynccontextmanager
-async def a_session(path: Path, summarizer: Any = None) -> AsyncIterator[tuple[Judge, Callable[[], Awaitable[None]]]]:
-    """A judge over a session with eight turns, and what opens that again."""
-    options: dict[str, Any] = {"max_tokens": BUDGET, "store": kept_at(path), "session_id": "s", "safety_margin": 0}
-    settings = Settings(**options | SMALL, concurrency=1, start_at=0.0)
-    async with AsyncExitStack() as doors:
-
-        async def opened() -> Any:
-            return await doors.enter_async_context(open_context(settings, summarizer=summarizer, count_tokens=count))
-
-        async def reopen() -> None:
-            judge.closing()
-            await doors.aclose()
-            judge.reopened(await opened())
-
-        judge = Judge(await opened(), budget=BUDGET, keeps=True)
+async def a_session(path: Path, summarizer: Any = None) -> AsyncIterator[Judge]:
+    """A judge over a session with eight turns."""
+    options: dict[str, Any] = {"session_id": "s", "safety_margin": 0, "concurrency": 1, "start_at": 0.0}
+    async with watched(summarizer, budget=BUDGET, keeps=True, store=kept_at(path), **options) as judge:
         rng = random.Random(1)
         for _ in range(8):
             await judge.add(user(words(rng, 40)), assistant(words(rng, 40)))
-        yield judge, reopen
+        yield judge
 
 
 class Late(Held):
@@ -55,9 +43,12 @@ class Late(Held):
         self.asked.set()
         return await super().answer(job)
 
-    async def until_asked(self) -> None:
+    async def cover(self, judge: Judge, provider: Provider, keep: int) -> None:
+        """A view, and another one that begins behind what the model has been asked for."""
+        await judge.view(provider=provider)
         with anyio.fail_after(60):
             await self.asked.wait()
+        await judge.context.summarize(keep)
 
 
 async def edit(judge: Judge, at: int) -> None:
@@ -74,7 +65,7 @@ async def look_at_both(judge: Judge, *providers: Provider, ids: str = "ab") -> N
 
 @pytest.mark.usefixtures("each_store")
 async def test_calls_given_up_in_an_end_that_is_gone_are_not_given_up_again(tmp_path: Path) -> None:
-    async with a_session(tmp_path / "log.db") as (judge, reopen):
+    async with a_session(tmp_path / "log.db") as judge:
         for provider in (ONE, TWO):
             await judge.view(provider=provider)
             await judge.context.summarize(2)
@@ -83,7 +74,7 @@ async def test_calls_given_up_in_an_end_that_is_gone_are_not_given_up_again(tmp_
         await edit(judge, judge.log.index(user("Look at both.")))
         assert result("openai", "a", "of a") in await judge.view(provider=ONE)
 
-        await reopen()
+        await judge.reopen()
         activations = judge.activations
         assert result("openai", "a", "of a") in await judge.view(provider=ONE)
         assert judge.activations == activations
@@ -92,14 +83,12 @@ async def test_calls_given_up_in_an_end_that_is_gone_are_not_given_up_again(tmp_
 @pytest.mark.usefixtures("each_store")
 async def test_segments_that_views_of_an_end_that_is_gone_have_ended_are_not_ended_again(tmp_path: Path) -> None:
     late = Late()
-    async with a_session(tmp_path / "log.db", late) as (judge, reopen):
-        for provider, keep in ((TWO, 2), (ONE, 8)):
-            await judge.view(provider=provider)
-            await late.until_asked()
-            await judge.context.summarize(keep)
+    async with a_session(tmp_path / "log.db", late) as judge:
+        await late.cover(judge, TWO, 2)
+        await late.cover(judge, ONE, 8)
         await edit(judge, len(judge.log) - 5)
         segments = judge.context.statistics().segments
-        await reopen()
+        await judge.reopen()
         assert judge.context.statistics().segments == segments
         await judge.view(provider=ONE)
 
@@ -107,17 +96,15 @@ async def test_segments_that_views_of_an_end_that_is_gone_have_ended_are_not_end
 @pytest.mark.usefixtures("each_store")
 async def test_a_view_that_starts_over_is_told_also_where_a_segment_was_ended_for_it(tmp_path: Path) -> None:
     late = Late()
-    async with a_session(tmp_path / "log.db", late) as (judge, reopen):
-        await judge.view(provider=ONE)
-        await late.until_asked()
-        await judge.context.summarize(2)
+    async with a_session(tmp_path / "log.db", late) as judge:
+        await late.cover(judge, ONE, 2)
         await judge.view(provider=ONE)
         await judge.set(judge.log[:-2])  # all that is left is covered
         late.may_answer.set()
         await judge.context.wait_idle()  # more are asked for, up to where the view had ended a segment
         await judge.view(provider=TWO)
 
-        await reopen()
+        await judge.reopen()
         activations = judge.activations
         await judge.view(provider=ONE)
         assert judge.activations == activations + 1
@@ -125,7 +112,7 @@ async def test_a_view_that_starts_over_is_told_also_where_a_segment_was_ended_fo
 
 @pytest.mark.usefixtures("each_store")
 async def test_calls_given_up_in_what_an_undo_shows_again_stay_given_up(tmp_path: Path) -> None:
-    async with a_session(tmp_path / "log.db") as (judge, reopen):
+    async with a_session(tmp_path / "log.db") as judge:
         await judge.view(provider=ONE)
         await judge.context.summarize(2)
         await look_at_both(judge, ONE)
@@ -133,5 +120,5 @@ async def test_calls_given_up_in_what_an_undo_shows_again_stay_given_up(tmp_path
         await judge.context.summarize(5)
         await judge.view(provider=ONE)
         await judge.context.undo_activation()
-        await reopen()
+        await judge.reopen()
         assert str(await judge.view(provider=ONE)).count("[no result of this call") == 4

@@ -25,11 +25,9 @@ async def test_views_stay_lawful_with_a_summarizer_that_is(kind: str) -> None:
             statistics = judge.context.statistics()
             assert judge.activations > 3
             assert judge.covered > 70
-            assert summarizer.calls > 0
-            # those in flight may be in one of the counts only
-            assert abs(statistics.model_calls - summarizer.calls) <= 8
-            if kind != "flaky":
-                assert statistics.stand_ins > 0
+            assert 0 < summarizer.calls <= statistics.model_calls + 8  # those in flight may be in one count only
+            assert statistics.model_calls <= summarizer.calls + 8
+            assert statistics.stand_ins > 0 or kind == "flaky"
             await judge.view(1_000)
             await judge.check_log()
 

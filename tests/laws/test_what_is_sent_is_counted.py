@@ -4,6 +4,7 @@ import json
 import random
 from collections.abc import Iterator
 from functools import cache, lru_cache
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from tests.exact_counts import exact_counter
 
 from .builders import Message, user
 from .builders import count as quarter
-from .judge import SMALL
+from .judge import SMALL, watched
 from .summarizers import Counting
 
 # as the README says it
@@ -44,80 +45,64 @@ def odd_value(rng: random.Random, size: int, depth: int = 0) -> Any:
     return inner if rng.random() < 0.4 else {f"field_{n}": value for n, value in enumerate(inner)}
 
 
-def with_odd_fields(rng: random.Random, holder: dict[str, Any], size: int) -> dict[str, Any]:
-    return holder | {rng.choice(["annotations", "citations", "extra", "x_note", "signature"]): odd_value(rng, size)}
+DETAILS = [
+    {"type": "reasoning.text", "text": "~", "signature": "~4", "format": "anthropic-claude-v1"},
+    {"type": "reasoning.encrypted", "data": "~2", "id": "rs_1"},
+    {"type": "reasoning.summary", "summary": "~3"},
+]
+THINKING: list[Message] = [  # as one host or another keeps it beside the content
+    *({"reasoning": "~", "reasoning_details": [detail]} for detail in DETAILS),
+    {"reasoning_details": DETAILS},
+    {"reasoning_details": [{"type": "reasoning.text", "text": "~", "marks": "%"}]},
+    {"reasoning": "~"},
+    {"reasoning_content": "~", "thinking": "~1"},
+    {"thinking_block": {"type": "thinking", "thinking": "~", "signature": "~3"}},
+]
+BLOCKS: list[Message] = [
+    *({"type": kind, kind: "~", "citations": "%"} for kind in ("text", "refusal", "thinking", "output_text")),
+    {"type": "output_text", "text": "~", "annotations": "%"},
+    {"type": "thinking", "thinking": "~", "signature": "~2"},
+    {"type": "redacted_thinking", "data": "~"},
+    {"type": "reasoning", "summary": [{"type": "summary_text", "text": "~"}], "encrypted_content": "~"},
+    {"type": "search_result", "source": "a", "content": [{"type": "text", "text": "~"}]},
+    {"type": "container_upload", "payload": "%"},
+]
+SIGNED = {"google": {"thought_signature": "~"}}
+FUNCTION = {"type": "function", "id": "#", "function": {"name": "read", "arguments": "~3"}, "extra_content": SIGNED}
+USE = {"type": "tool_use", "id": "#", "name": "read", "input": {"path": "~3"}, "extra": "%"}
+ROWS: list[Message] = [
+    {"role": "user", "parts": [{"text": "~"}, {"inlineData": "%"}]},
+    {"role": "user", "content": "~", "x_note": "%"},
+    {"role": "assistant", "content": "~", "refusal": "~1"},
+    *({"role": "assistant", "content": [one, other]} for one, other in pairwise(BLOCKS)),
+    *({"role": "assistant", "content": None, "tool_calls": [FUNCTION]} | thinking for thinking in THINKING),
+    *({"role": "assistant", "content": [block, USE]} for block in BLOCKS),
+]
 
 
-def thinking_fields(rng: random.Random, size: int) -> dict[str, Any]:
-    """Thinking beside the content, as one host or another keeps it."""
-    said = words(rng, size)
-    details = [
-        {"type": "reasoning.text", "text": said, "signature": words(rng, size // 4), "format": "anthropic-claude-v1"},
-        {"type": "reasoning.encrypted", "data": words(rng, size // 2), "id": "rs_1"},
-        {"type": "reasoning.summary", "summary": words(rng, size // 3)},
-    ]
-    return rng.choice(
-        [
-            {"reasoning": said, "reasoning_details": rng.sample(details, rng.randint(1, 3))},
-            {"reasoning_details": details},
-            {"reasoning_details": [{"type": "reasoning.text", "text": said, "marks": odd_value(rng, size)}]},
-            {"reasoning": said},
-            {"reasoning_content": said, "thinking": words(rng, size)},
-            {"thinking_block": {"type": "thinking", "thinking": said, "signature": words(rng, size // 3)}},
-        ]
-    )
+def odd_log(seed: int, size: int) -> list[Message]:
+    """Messages of all shapes in any order. `~` is a text of a size, `~3` another of a third of it, `%` a value of any
+    kind, `#` the id of a call."""
+    rng, log = random.Random(seed), list[Message]()
 
+    def filled(shape: Any) -> Any:
+        if isinstance(shape, dict):
+            return {name: filled(each) for name, each in shape.items()}
+        if isinstance(shape, list):
+            return [filled(each) for each in shape]
+        if str(shape)[:1] == "~":
+            return words(rng, size // int(shape[1:])) if shape[1:] else said
+        return odd_value(rng, size) if shape == "%" else f"c{len(log)}" if shape == "#" else shape
 
-def block(rng: random.Random, size: int) -> dict[str, Any]:
-    text = words(rng, size)
-    made: dict[str, Any] = rng.choice(
-        [
-            {"type": "text", "text": text},
-            {"type": "output_text", "text": text},
-            {"type": "refusal", "refusal": text},
-            {"type": "thinking", "thinking": text, "signature": words(rng, size // 2)},
-            {"type": "thinking", "thinking": text, "marks": odd_value(rng, size)},
-            {"type": "redacted_thinking", "data": text},
-            {"type": "reasoning", "summary": [{"type": "summary_text", "text": text}], "encrypted_content": text},
-            {"type": "search_result", "source": "a", "content": [{"type": "text", "text": text}]},
-            {"type": "container_upload", "payload": odd_value(rng, size)},
-        ]
-    )
-    return with_odd_fields(rng, made, size // 2) if rng.random() < 0.4 else made
-
-
-def round_of_calls(rng: random.Random, number: int, size: int) -> Iterator[Message]:
-    """A call and its result, in either dialect, with fields that no shape knows."""
-    id, arguments = f"c{number}", {"path": words(rng, size // 3)}
-    if rng.random() < 0.5:
-        call = {"type": "function", "id": id, "function": {"name": "read", "arguments": str(arguments)}}
-        call = call | {"extra_content": {"google": {"thought_signature": words(rng, size)}}}
-        yield {"role": "assistant", "content": None, "tool_calls": [call]} | thinking_fields(rng, size)
-        yield with_odd_fields(rng, {"role": "tool", "tool_call_id": id, "content": words(rng, size)}, size)
-        return
-    made = with_odd_fields(rng, {"type": "tool_use", "id": id, "name": "read", "input": arguments}, size)
-    yield {"role": "assistant", "content": [block(rng, size), made]}
-    results = [block(rng, size // 2) for _ in range(rng.randint(1, 3))]
-    answer = with_odd_fields(rng, {"type": "tool_result", "tool_use_id": id, "content": results}, size)
-    yield {"role": "user", "content": [answer]}
-
-
-def odd_log(seed: int, rounds: int, size: int) -> list[Message]:
-    rng = random.Random(seed)
-    log: list[Message] = []
-    for number in range(rounds):
-        kind = number % 5
-        if kind == 0:
-            log.append({"role": "user", "parts": [{"text": words(rng, size)}, {"inlineData": odd_value(rng, size)}]})
-        elif kind == 1:
-            blocks = [block(rng, size) for _ in range(rng.randint(1, 3))]
-            log.append({"role": "assistant", "content": blocks} | thinking_fields(rng, size))
-        elif kind == 2:
-            log.append(with_odd_fields(rng, {"role": "user", "content": words(rng, size)}, size))
-        elif kind == 3:
-            log += round_of_calls(rng, number, size)
-        else:
-            log.append({"role": "assistant", "content": words(rng, size), "refusal": words(rng, size)})
+    for shape in rng.sample(ROWS, len(ROWS)):
+        said = words(rng, size)
+        results: list[Message] = []
+        if "tool_calls" in shape:
+            results = [{"role": "tool", "tool_call_id": "#", "content": "~", "x_note": "%"}]
+        elif USE in list(shape.get("content") or ()):
+            answer = {"type": "tool_result", "tool_use_id": "#", "content": rng.sample(BLOCKS, 2), "extra": "%"}
+            results = [{"role": "user", "content": [answer]}]
+        log += filled([shape, *results])
         if rng.random() < 0.5:
             log[-1] |= {"metadata": {"note": words(rng, 1_000)}, "timestamp": "2026-11-20T10:00:00Z", "_seq": "7" * 900}
     return log
@@ -157,10 +142,10 @@ def recount(view: list[Message], count: Any) -> int:
 
 @pytest.mark.parametrize(
     ("name", "seed", "size", "budget"),
-    [("quarter", 1, 60, 4_000), ("tiktoken", 2, 400, 4_000), ("tiktoken", 3, 25, 1_200), ("quarter", 4, 900, 16_000)],
+    [("quarter", 1, 90, 4_000), ("tiktoken", 2, 400, 4_000), ("tiktoken", 3, 25, 1_200), ("quarter", 5, 900, 16_000)],
 )
 async def test_no_view_of_odd_messages_is_over_its_budget(name: str, seed: int, size: int, budget: int) -> None:
-    count, views, log = counter(name), 0, odd_log(seed, 26, size)
+    count, views, log = counter(name), 0, odd_log(seed, size)
     async with open_context(Settings(max_tokens=budget, **SMALL), summarizer=Counting(), count_tokens=count) as context:
         for message in log:
             await context.add_message(message)
@@ -175,21 +160,16 @@ async def test_no_view_of_odd_messages_is_over_its_budget(name: str, seed: int, 
 
 
 async def test_what_a_model_can_read_in_an_odd_field_is_given_to_the_summarizer() -> None:
-    marks = [f"MARK{number:03d}" for number in range(40)]
     summarizer = Counting()
-    settings = Settings(max_tokens=2_000, summarize_thinking=True, **SMALL)
-    async with open_context(settings, summarizer=summarizer) as context:
-        for number, mark in enumerate(marks):
-            text = f"{mark} " + "and so on " * 40
-            shape = [
+    async with watched(summarizer, budget=2_000, summarize_thinking=True) as judge:
+        for number in range(40):
+            text = f"MARK{number:03d} " + "and so on " * 40
+            shape: Message = [
                 {"reasoning": text},
                 {"reasoning_details": [{"type": "reasoning.text", "text": text}]},
                 {"annotations": [{"quoted": text}]},
                 {"content": [{"type": "text", "text": "yes", "citations": [{"cited_text": text}]}]},
             ][number % 4]
-            await context.add_message(user("go on"))
-            await context.add_message({"role": "assistant", "content": "done"} | shape)
-            await context.get_messages_for_request()
-        await context.wait_idle()
-        seen = "".join(job.content for job in summarizer.segments)
-    assert all(mark in seen for mark in marks[:30])
+            await judge.live([user("go on"), {"role": "assistant", "content": "done"} | shape], every=2)
+        await judge.context.wait_idle()
+    assert all(f"MARK{number:03d}" in summarizer.contents for number in range(30))

@@ -28,12 +28,9 @@ async def talk(judge: Judge, rng: random.Random, tokens: int) -> None:
 
 def misplaced(view: list[Message], log: list[Message], cap: int) -> list[Message]:
     """Rows that are missing though they would have fitted beside those that go before them, and those in the tail."""
-    newest = log[::-1]
-    criticals = [row for row in newest if row.get("critical")]
-    order = [*criticals, *(row for row in newest if row["role"] == "system" and not row.get("critical"))]
-    in_tail, found = sum(cost(row) for row in order if row in view[-1:]), []
-    paid = 0
-    for row in order:
+    stay = [row for row in log[::-1] if row.get("critical") or row["role"] == "system"]
+    in_tail, found, paid = sum(cost(row) for row in stay if row in view[-1:]), [], 0
+    for row in sorted(stay, key=lambda row: not row.get("critical")):
         if row in view:
             paid += cost(row)
         elif paid + in_tail + cost(row) <= cap:

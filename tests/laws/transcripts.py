@@ -71,26 +71,23 @@ async def play(log: Sequence[Message], budget: int, every: int) -> dict[str, Any
         settings = Settings(max_tokens=budget, store=f"{folder}/s.db", token_counter="estimate", idle_after="never")
         async with open_context(settings) as context:
             judge = Judge(context, budget=budget, count=count)
-            for at in range(len(log) + 1):
+            for at in range(1, len(log) + 1):
+                await judge.add(log[at - 1])
                 due = at == len(log) or (log[at]["role"] == "assistant" and not read_log(judge.log).open_groups())
-                if at and (due or (every and at % every == 0)):
-                    await context.wait_idle()
-                    try:
-                        view = await judge.view()
-                    except LawBroken as error:
-                        broken.append(f"before message {at}: {error}")
-                        judge.untold()
-                        view = []
-                    said = refusal(view, log, seal) if view and due else ""
-                    refused += bool(said)
-                    if said and not refusal(judge.log, log, seal):
-                        broken.append(f"before message {at}: refused: {said}")
-                if at < len(log):
-                    await judge.add(log[at])
-            try:
-                await judge.check_log()
-            except LawBroken as error:
-                broken.append(str(error))
+                if not due and not (every and at % every == 0):
+                    continue
+                await context.wait_idle()
+                view: list[Message] = []
+                try:
+                    view = await judge.view()
+                    await judge.check_log()
+                except LawBroken as error:
+                    broken.append(f"before message {at}: {error}")
+                    judge.untold()
+                said = refusal(view, log, seal) if view and due else ""
+                refused += bool(said)
+                if said and not refusal(judge.log, log, seal):
+                    broken.append(f"before message {at}: refused: {said}")
     figures = (len(log), judge.views, judge.activations, judge.covered, judge.repairs["shrunk"], judge.refused)
     return {**dict(zip(SUMS, (*figures, refused), strict=True)), "broken": broken}
 
