@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from multiprocessing.connection import Connection
 from typing import Any
 
-LOADED = ["tests.laws.child", "tests.contract.store_crasher"]
+LOADED = ["tests.behaviour.killed", "tests.laws.child", "tests.contract.store_crasher"]
 PATIENCE = 120  # seconds; a process that is not killed by then ends itself, by SIGALRM
 
 
