@@ -172,8 +172,9 @@ WRONG = [("restore", 7), ("fork", "1", "no!"), *(("checkpoint", name) for name i
 @pytest.mark.parametrize("call", [*MISSING, ("restore", "no such"), *WRONG])
 async def test_what_cannot_be_is_refused_and_changes_nothing(call: tuple[Any, ...]):
     async with begun([user("hello")]) as context:
-        with pytest.raises(SettingsError if call in WRONG else CheckpointNotFoundError):
+        with pytest.raises(SettingsError if call in WRONG else CheckpointNotFoundError) as caught:
             await getattr(context, call[0])(*call[1:])
+        assert isinstance(caught.value, LookupError) == (call not in WRONG)
         assert (await context.list_checkpoints(), await context.get_messages()) == ([], [user("hello")])
 
 
