@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from multiprocessing.connection import Connection
 from typing import Any
 
-LOADED = ["tests.laws.test_crash_safe", "tests.contract.test_store_crash"]
+LOADED = ["tests.behaviour.killed", "tests.laws.test_crash_safe", "tests.contract.test_store_crash"]
 PATIENCE = 120  # seconds; a process that is not killed by then ends itself, by SIGALRM
 
 

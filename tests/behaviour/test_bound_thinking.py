@@ -14,8 +14,7 @@ from tests.laws.builders import Message, assistant, result, user
 SMALL = tiny(low_water=0.4, idle_after="never")
 
 
-async def ask(context: SummarizingContext, number: int) -> None:
-    await context.add_message(user(f"Question {number}: " + "words of a person " * 3))
+QUESTION = user("Question: " + "words of a person " * 3)
 
 
 def signed(text: str, signature: str) -> Message:
@@ -42,7 +41,7 @@ async def test_finished_turns_lose_it_at_the_activation_and_the_unfinished_one_w
         for number in range(40):
             first = number - number % 5  # of its turn
             if number == first:
-                await ask(context, number)
+                await context.add_message(QUESTION)
             await think(context, number)
             view = await context.get_messages_for_request()
             if reason(context) is None:
@@ -66,7 +65,7 @@ async def test_finished_turns_lose_it_at_the_activation_and_the_unfinished_one_w
 @pytest.mark.parametrize("way", ["asked", "left_out"])
 async def test_what_can_be_dropped_by_the_provider_stays_and_what_cannot_is_left_out_at_once(way: Any):
     async with open_context(SMALL) as context:
-        await ask(context, 0)
+        await context.add_message(QUESTION)
         for number in range(200):
             await think(context, number)
             view = await context.next_view(bound_thinking=way)
@@ -75,7 +74,7 @@ async def test_what_can_be_dropped_by_the_provider_stays_and_what_cannot_is_left
                 break
         assert bool(thoughts(view.messages)) == (way == "asked")
         await think(context, number := number + 1, call=False)
-        await ask(context, 1)
+        await context.add_message(QUESTION)
         after = await context.next_view(bound_thinking=way)
         assert after.messages[: len(view.messages)] == view.messages, "no second beginning when the turn ends"
         assert after.rewritten_prefix

@@ -1,19 +1,15 @@
 """A cap on calls holds for each attempt, not only for each summary."""
 
-from typing import Any
-
-from summarizing_context import Settings, open_context
+from summarizing_context import Settings
 from summarizing_context.testing import Conversation, ScriptedSummarizer
-from tests.behaviour.contexts import fill
+from tests.behaviour.contexts import begun
 
 
 async def test_calls_that_fail_and_are_tried_again_count_for_the_cap():
-    summarizer = ScriptedSummarizer([ConnectionError("down")] * 100)
-    tries: dict[str, Any] = {"attempts": 5, "breaker_failures": 1_000, "concurrency": 1, "max_calls_per_hour": 2}
-    settings = Settings(max_tokens=4_000, token_counter="estimate", start_at=0.0, **tries)
-    async with open_context(settings, summarizer=summarizer) as context:
-        await fill(context, Conversation().turns(60))
+    model = ScriptedSummarizer([ConnectionError("down")] * 100)
+    tries = {"attempts": 5, "breaker_failures": 1_000, "concurrency": 1, "max_calls_per_hour": 2}
+    log = Conversation().turns(60)
+    async with begun(log, of=Settings, max_tokens=4_000, start_at=0.0, summarizer=model, **tries) as context:
         await context.get_messages_for_request()
         await context.wait_idle(20)
-        assert len(summarizer.jobs) == 2
-        assert context.statistics().cap_reached
+        assert (len(model.jobs), context.statistics().cap_reached) == (2, True)

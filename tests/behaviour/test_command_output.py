@@ -54,24 +54,19 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "home"
 
 
-PLACES = {"store": "~/agent.db", "prompts": "~/mine", "prices": "~/prices.toml"}
-
-
 def test_a_tilde_in_a_path_of_any_source_of_settings_is_the_home_folder(home: Path):
-    rows = "".join(f'{name} = "{value}"\n' for name, value in PLACES.items())
+    places = {"store": "~/agent.db", "prompts": "~/mine", "prices": "~/prices.toml"}
+    rows = "".join(f'{name} = "{value}"\n' for name, value in places.items())
     (home / "agent.toml").write_text(f"[summarizing_context]\n{rows}")
-    (home / "agent.json").write_text(json.dumps(PLACES))
-    wanted = {name: str(home / value.removeprefix("~/")) for name, value in PLACES.items()}
+    (home / "agent.json").write_text(json.dumps(places))
     for settings in (
-        Settings(**PLACES),
-        Settings(**{name: Path(value) for name, value in PLACES.items()}),
-        Settings.from_mapping({"context_management": PLACES}),
-        Settings.from_toml("~/agent.toml"),
-        Settings.load("~/agent.toml", environ={}),
-        Settings.load("~/agent.json", environ={}),
-        Settings.from_env(environ={f"SUMMARIZING_CONTEXT_{name.upper()}": value for name, value in PLACES.items()}),
+        *(Settings(**places), Settings(**{name: Path(value) for name, value in places.items()})),
+        *(Settings.from_mapping({"context_management": places}), Settings.from_toml("~/agent.toml")),
+        *(Settings.load(f"~/agent.{form}", environ={}) for form in ("toml", "json")),
+        Settings.from_env(environ={f"SUMMARIZING_CONTEXT_{name.upper()}": value for name, value in places.items()}),
     ):
-        assert {name: str(getattr(settings, name)) for name in PLACES} == wanted
+        found = {name: str(getattr(settings, name)) for name in places}
+        assert found == {name: str(home / value.removeprefix("~/")) for name, value in places.items()}
     with pytest.raises(SettingsError, match="no home folder"):
         Settings(store="~nobody-of-this-name/agent.db")
     assert Settings(store="./~/agent.db").store == "./~/agent.db"
@@ -124,25 +119,23 @@ async def test_every_command_answers_with_text_and_data():
         assert all(f"/context {name}" in helped.text for name in helped.data["commands"])
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("/context statsu", "did you mean 'status'?"),
-        ("/context xyzzy", "'/context help' lists all"),
-        ("/context restore", "checkpoint"),
-        ("/context restore c99", "no checkpoint of this id or name; it has none yet"),
-        ("/context unpin p9", "no pin of this id; it has none"),
-        ("/context search", "Usage: /context search [--project|--all] QUERY"),
-        ("/context expand", "Usage: /context expand"),
-        ("/context expand 900", "messages 0 to"),
-        ("/context expand 1 all of it", "detail"),
-        ("/context recall ?!", "words"),
-        (None, "NoneType"),
-    ],
-)
-async def test_what_is_wrong_with_a_command_is_told_not_raised(text: Any, says: str):
+WRONG = {
+    "/context statsu": "did you mean 'status'?",
+    "/context xyzzy": "'/context help' lists all",
+    "/context restore": "checkpoint",
+    "/context restore c99": "no checkpoint of this id or name; it has none yet",
+    "/context unpin p9": "no pin of this id; it has none",
+    "/context search": "Usage: /context search [--project|--all] QUERY",
+    "/context expand": "Usage: /context expand",
+    "/context expand 900": "messages 0 to",
+    "/context expand 1 all of it": "detail",
+    "/context recall ?!": "words",
+    None: "NoneType",
+}
+
+
+async def test_what_is_wrong_with_a_command_is_told_not_raised():
     async with opened(LOG) as context:
-        result = await run(context, text)
-        assert not result.ok
-        assert says in result.text
-        assert result.data["error"]
+        for text, says in WRONG.items():
+            result = await run(context, text)
+            assert (result.ok, says in result.text, bool(result.data["error"])) == (False, True, True), text

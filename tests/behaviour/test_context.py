@@ -3,8 +3,8 @@
 import asyncio
 import itertools
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,28 +13,21 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from summarizing_context import (
-    CacheFigures,
-    ContextClosedError,
-    Settings,
-    SettingsError,
-    StoreReadOnlyError,
-    WrongEventLoopError,
-    open_context,
-)  # fmt: skip
+from summarizing_context import CacheFigures, Settings, open_context
+from summarizing_context.errors import ContextClosedError, SettingsError, StoreReadOnlyError, WrongEventLoopError
 from summarizing_context.stores.sqlite.store import SqliteStore
 from tests.behaviour.contexts import TINY, Clock, Heard, Provider, begun, cost, fill, reason, tiny, views
 from tests.laws.builders import assistant, session, system, user
 from tests.laws.summarizers import Counting, Sleeping
 
 BUDGET = 3_000
-small = partial(tiny, max_tokens=BUDGET)
-opened = partial(begun, of=small)
+opened = partial(begun, of=partial(tiny, max_tokens=BUDGET))
 
 
-@contextmanager
-def nothing_left_behind() -> Iterator[None]:
+@asynccontextmanager
+async def nothing_left_behind() -> AsyncIterator[None]:
     """No task and no thread more than before. What a thread still does ends by itself within a minute."""
+    await anyio.to_thread.run_sync(int)  # anyio keeps an idle thread as long as the event loop runs
     tasks, threads = asyncio.all_tasks(), set(threading.enumerate())
     yield
     assert asyncio.all_tasks() - tasks == set()
@@ -46,32 +39,25 @@ def nothing_left_behind() -> Iterator[None]:
 # opening and closing
 
 
-async def test_a_session_that_was_not_entered_says_how_to_open_it():
+async def test_after_closing_every_method_says_so():
+    """And before it was entered, how to open it."""
     with pytest.raises(AttributeError, match="add_message: the session is not open; write `async with open_context"):
         await open_context(Settings()).add_message(user("hi"))  # type: ignore[attr-defined]
-
-
-async def test_after_closing_every_method_says_so():
-    async with opened() as context:
-        await context.add_message(user("hi"))
-    calls = {"add_message": [user("x")], "set_messages": [[]], "observe_usage": [5]}
+    async with opened([user("hi")]) as context:
+        pass
     names = ("get_messages_for_request", "get_messages", "clear", "should_compact", "compact", "wait_idle")
-    for name, given in {**calls, **dict.fromkeys(names, ())}.items():
+    calls = {"add_message": [user("x")], "set_messages": [[]], "observe_usage": [5], **dict.fromkeys(names, ())}
+    for name, given in {**calls, **dict.fromkeys(("statistics", "explain", "unseen_tokens"), ())}.items():
         with pytest.raises(ContextClosedError, match="closed"):
             await getattr(context, name)(*given)
-    for plain in (context.statistics, context.explain, context.unseen_tokens):
-        with pytest.raises(ContextClosedError):
-            plain()
     await context.close()
 
 
 @pytest.mark.parametrize("summarizer", [None, Counting, Sleeping])
 async def test_leaving_leaves_no_task_and_no_thread_behind(summarizer: Any):
-    await anyio.to_thread.run_sync(int)  # anyio keeps an idle thread as long as the event loop runs
-    with nothing_left_behind():
-        async with opened(session(messages=80), summarizer=summarizer and summarizer()) as context:
-            await context.get_messages_for_request()
-            await anyio.wait_all_tasks_blocked()
+    async with nothing_left_behind(), opened(session(messages=80), summarizer=summarizer and summarizer()) as context:
+        await context.get_messages_for_request()
+        await anyio.wait_all_tasks_blocked()
 
 
 async def test_leaving_takes_at_most_two_seconds_when_a_summarizer_swallows_cancellation():
@@ -85,15 +71,15 @@ async def test_leaving_takes_at_most_two_seconds_when_a_summarizer_swallows_canc
                     await go.wait()
             return "late"
 
-    await anyio.to_thread.run_sync(int)  # anyio keeps an idle thread as long as the event loop runs
-    threads = set(threading.enumerate())
-    async with opened(session(messages=80), summarizer=Stubborn()) as context:
-        await context.get_messages_for_request()
-        await asked.wait()
-    assert not go.is_set()  # it did not wait for the summarizer
-    assert set(threading.enumerate()) - threads == set()
-    go.set()
-    await asyncio.sleep(0.01)
+    async with nothing_left_behind():
+        threads = set(threading.enumerate())
+        async with opened(session(messages=80), summarizer=Stubborn()) as context:
+            await context.get_messages_for_request()
+            await asked.wait()
+        assert not go.is_set()  # it did not wait for the summarizer
+        assert set(threading.enumerate()) - threads == set()
+        go.set()
+        await asyncio.sleep(0.01)
 
 
 async def test_a_close_that_was_cancelled_is_waited_for_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -140,9 +126,9 @@ async def test_a_wrong_number_is_a_settings_error(wrong: Any):
 
 @pytest.mark.parametrize("count", [lambda text: text[9_999], lambda text: -1, lambda text: "5", lambda text: 1.0, 5])
 async def test_a_counter_that_cannot_count_is_refused_at_open(count: Any):
-    with nothing_left_behind(), pytest.raises(SettingsError, match="count_tokens"):
-        async with opened(count_tokens=count):
-            pass
+    async with nothing_left_behind():
+        with pytest.raises(SettingsError, match="count_tokens"):
+            await opened(count_tokens=count).__aenter__()
 
 
 # the log
@@ -176,7 +162,6 @@ async def test_a_replaced_log_keeps_the_summaries_of_what_stays(change: str):
 
 async def test_a_log_is_set_as_it_stood_when_it_was_given():
     given = [user(f"message {number}") for number in range(1_000)]
-    expected = [dict(message) for message in given]
     async with opened() as context:
         setting = asyncio.create_task(context.set_messages(given))
         for _ in range(3):
@@ -184,7 +169,7 @@ async def test_a_log_is_set_as_it_stood_when_it_was_given():
         for message in given:
             message["content"] = "changed meanwhile"
         await setting
-        assert await context.get_messages() == expected
+        assert await context.get_messages() == [user(f"message {number}") for number in range(1_000)]
 
 
 async def test_ephemeral_messages_are_shown_kept_in_memory_and_lost_at_reopening(tmp_path: Path):
@@ -243,14 +228,12 @@ async def test_keep_recent_keeps_messages_raw_where_they_fit():
                 assert view[-25:] == log[n - 24 : n + 1]
 
 
-async def test_rows_of_parts_stay_apart_where_user_rows_are_merged():
-    rows = [user("hi"), {"role": "user", "parts": [{"text": "see"}]}, user("there")]
-    async with begun(rows, merge_user_rows=True, of=Settings) as context:
-        assert await context.get_messages_for_request() == rows
-
-
 async def test_merge_user_rows_leaves_no_two_user_rows_in_a_row_in_any_view():
+    """But rows of parts stay apart."""
     merged = {"merge_user_rows": True, "header_role": "user", "memory_include": "auto"}
+    rows = [user("hi"), {"role": "user", "parts": [{"text": "see"}]}, user("there")]
+    async with opened(rows, **merged) as context:
+        assert await context.get_messages_for_request() == rows
     async with opened([system("rules"), user("a")], **merged) as context:
         await context.call_memory_tool("memory_remember", {"content": "The user likes tests."})
         for step in range(60):
@@ -322,12 +305,10 @@ async def test_growing_views_show_what_is_critical_and_tell_what_they_keep_and_w
 async def test_compact_activates_once_and_then_says_that_nothing_is_to_free():
     async with opened([system("rules"), *session(messages=70)[1:]]) as context:
         await context.get_messages_for_request()
-        report = await context.compact(focus="the port")
-        assert (report.activated, report.reason) == (True, "explicit")
+        report, again = await context.compact(focus="the port"), await context.compact()
+        assert (report.activated, report.reason, again.activated) == (True, "explicit", False)
         assert report.tokens_before - report.tokens_after == report.freed
-        again = await context.compact()
         view = await context.get_messages_for_request()
-        assert not again.activated
         assert again.tokens_before == again.tokens_after == cost(view) == report.tokens_after
         assert context.statistics().activations_by_reason["explicit"] == 1
 
@@ -341,8 +322,7 @@ async def test_redact_runs_over_what_a_summarizer_reads_and_not_over_the_log():
     async with opened(log, summarizer=summarizer, redact=lambda text: text.replace("hunter2", "[secret]")) as context:
         await context.get_messages_for_request()
         await context.wait_idle(120)
-        assert "[secret]" in summarizer.contents
-        assert "hunter2" not in summarizer.contents
+        assert ("[secret]" in summarizer.contents, "hunter2" in summarizer.contents) == (True, False)
         assert await context.get_messages() == log
 
 

@@ -37,26 +37,20 @@ HONEST = [
 ]
 
 INVENTED = [
-    "src/app/lexer.py was changed as well",
-    "the module `src/core/parser.rs` was changed",
-    "the job `.github.Workflow` was changed as well",
-    *("it took 1199 ms in the end", "it took 54 KB in the end"),
-    "es dauerte 2.198 ms am Ende",
-    "ポートは７７７７です",
-    "all of it was done on 2031-07-19",
-    "the run began at 15:45 as planned",
-    "the ticket for it is HAT-4711",
-    "the commit for it is 3f2a9c2",
-    "python 3.12.4 is what it needs",
-    'he said "we can ship it on Monday" then',
-    "`rm -rf build` was run before that",
-    "the function parse_footer is the one",
-    "see https://example.org/other for that",
-    "it was sent to kim@example.org then",
-    "it was started with DEBUG=true there",
-    "it goes with --no-such-option in that place",
-    *("файл_другой.py was changed as well", "функция_иная was changed as well"),
-    *("src/配置文件.yaml was changed as well", "docs/größe.md was changed as well", "修改了/src/app/lexer.py的文件"),
+    *("src/app/lexer.py was changed as well", "the module `src/core/parser.rs` was changed"),
+    *("the job `.github.Workflow` was changed as well", "it took 1199 ms in the end", "it took 54 KB in the end"),
+    *("es dauerte 2.198 ms am Ende", "ポートは７７７７です", "all of it was done on 2031-07-19"),
+    *("the run began at 15:45 as planned", "the ticket for it is HAT-4711", "the commit for it is 3f2a9c2"),
+    *(
+        "python 3.12.4 is what it needs",
+        'he said "we can ship it on Monday" then',
+        "`rm -rf build` was run before that",
+    ),
+    *("the function parse_footer is the one", "see https://example.org/other for that"),
+    *("it was sent to kim@example.org then", "it was started with DEBUG=true there"),
+    *("it goes with --no-such-option in that place", "файл_другой.py was changed as well"),
+    *("функция_иная was changed as well", "src/配置文件.yaml was changed as well", "docs/größe.md was changed as well"),
+    "修改了/src/app/lexer.py的文件",
 ]
 
 
@@ -83,8 +77,7 @@ async def summarized(*replies: Any) -> tuple[str, Statistics, list[SummaryJob]]:
 async def test_an_honest_way_of_writing_stays(at: int):
     lines = HONEST[at : at + 4]
     text, figures, asked = await summarized(f"## Done\n{KEPT}\n" + "\n".join(f"- {line}" for line in lines))
-    assert [line for line in lines if line not in text] == []
-    assert (figures.dropped_lines, len(asked)) == (0, 1)
+    assert ([line for line in lines if line not in text], figures.dropped_lines, len(asked)) == ([], 0, 1)
 
 
 @pytest.mark.parametrize("at", range(0, len(INVENTED), 3))
@@ -108,28 +101,26 @@ async def test_only_the_sentence_that_lies_goes_and_an_empty_section_with_it_and
 
 async def test_a_reply_that_would_lose_a_third_is_asked_for_again_and_the_inventions_are_named():
     text, figures, asked = await summarized("## Done\n- The build was fixed, see HAT-4711.\n- All is well.", KEPT)
-    assert KEPT in text
-    assert "HAT-4711" in asked[1].instructions
+    assert (KEPT in text, "HAT-4711" in asked[1].instructions) == (True, True)
     assert (len(asked), figures.refused_replies, figures.refused_input_tokens > 0) == (2, 1, True)
     lying = f"## Done\n{KEPT}\n- The build was fixed in HAT-4711 and then it was deployed to 10.9.8.7 on Monday."
     text, figures, asked = await summarized(lying)  # what is left of it stands when the second is no better
     assert (KEPT in text, "4711" in text, len(asked), figures.dropped_lines) == (True, False, 2, 1)
 
 
-BAD = {
-    "marks alone": "...",
-    "a refusal": "I'm sorry, but I can't help with that.",
-    "a question": "Please provide the conversation that you want me to summarize.",
-    "an error of the provider": "Error code: 529 - overloaded",
-    "a page of a proxy": "<html><body>502 Bad Gateway</body></html>",
-    "cut off": SummaryReply("## Done\n- The parser was", truncated=True),
-    "too long": "## Done\n" + "- The work went well and was looked at.\n" * 900,
-    "inventions alone": "- HAT-4711",
-}
+BAD = [
+    "...",
+    "I'm sorry, but I can't help with that.",
+    "Please provide the conversation that you want me to summarize.",
+    "Error code: 529 - overloaded",
+    "<html><body>502 Bad Gateway</body></html>",
+    SummaryReply("## Done\n- The parser was", truncated=True),
+    "## Done\n" + "- The work went well and was looked at.\n" * 900,
+    "- HAT-4711",
+]
 
 
-@pytest.mark.parametrize("form", BAD)
-async def test_a_reply_of_a_bad_form_is_asked_for_again(form: str):
-    text, figures, asked = await summarized(BAD[form], KEPT)
-    assert KEPT in text
-    assert (len(asked), figures.refused_replies) == (2, 1)
+@pytest.mark.parametrize("reply", BAD)
+async def test_a_reply_of_a_bad_form_is_asked_for_again(reply: Any):
+    text, figures, asked = await summarized(reply, KEPT)
+    assert (KEPT in text, len(asked), figures.refused_replies) == (True, 2, 1)

@@ -1,5 +1,6 @@
 """The newest instruction files and the newest plan stay in every view, word for word, while they fit."""
 
+import itertools
 import random
 from functools import partial
 from pathlib import Path
@@ -30,28 +31,25 @@ class Work:
 
     def __init__(self, seed: int, dialect: str = "openai") -> None:
         self.rng, self.dialect, self.script = random.Random(seed), dialect, Script(seed, dialect=dialect, size=30)
-        self.files: dict[str, list[str]] = {}
-        self.items: list[str] = []
-        self.made = 0
+        self.said: dict[str, list[str]] = {}  # what every view has to say: of each file, and of the plan
 
-    def turn(self) -> list[Message]:
-        self.made += 1
+    def turn(self, number: int) -> list[Message]:
         if self.rng.random() < 0.08:
             name = self.rng.choice(["/srv/CLAUDE.md", "/srv/api/CLAUDE.md"])
-            self.files[name] = [f"## Part {k} of {self.made}\n\nRule {k}.{self.made} holds." for k in range(3)]
-            return [rules_row(name, *self.files[name]), assistant("Understood.")]
+            self.said[name] = [
+                line for k in range(3) for line in (f"## Part {k} of {number}", "", f"Rule {k}.{number}.")
+            ]
+            return [rules_row(name, *self.said[name]), assistant("Understood.")]
         if self.rng.random() < 0.1:
-            self.items = [f"Step {k} of plan {self.made}" for k in range(self.rng.randint(1, 6))]
-            states = ("completed", "in_progress", "pending")
-            todos = [{"content": item, "status": states[k % 3]} for k, item in enumerate(self.items)]
-            return planned(self.dialect, f"todo_{self.made}", todos)
+            self.said["plan"] = [f"Step {k} of plan {number}" for k in range(self.rng.randint(1, 6))]
+            states = itertools.cycle(("completed", "in_progress", "pending"))
+            todos = [{"content": item, "status": next(states)} for item in self.said["plan"]]
+            return planned(self.dialect, f"todo_{number}", todos)
         return self.script.turn()
 
     def missing(self, view: list[Message]) -> list[str]:
-        """What every view has to say, and this does not."""
-        lines = [*(line for text in self.files.values() for line in "\n".join(text).split("\n")), *self.items]
         said = "\n".join(text for message in view for text in message_text_parts(message))
-        return [line for line in lines if line not in said]
+        return [line for lines in self.said.values() for line in lines if line not in said]
 
 
 BLOCKS = ("current_plan", "project_instructions")
@@ -70,8 +68,8 @@ async def test_every_view_has_the_newest_texts(seed: int, dialect: str):
     """In a room where they have none, views stay within that."""
     work, covered = Work(seed, dialect), 0
     async with begun() as context:
-        for _ in range(30):
-            await fill(context, work.turn())
+        for number in range(30):
+            await fill(context, work.turn(number))
             for budget in (150, 900):
                 assert contexts.cost(await context.get_messages_for_request(budget)) <= budget
             view = await context.get_messages_for_request()
@@ -83,7 +81,7 @@ async def test_every_view_has_the_newest_texts(seed: int, dialect: str):
 
 async def test_reopening_and_restoring_give_the_same_bytes(tmp_path: Path):
     work = Work(5)
-    async with begun([row for _ in range(60) for row in work.turn()], store=tmp_path / "s.db") as context:
+    async with begun([row for at in range(60) for row in work.turn(at)], store=tmp_path / "s.db") as context:
         await context.compact()
         then = view, _ = await context.get_messages_for_request(), await context.plan()
         assert all(block(view, tag) for tag in BLOCKS)
@@ -104,12 +102,11 @@ async def test_reopening_and_restoring_give_the_same_bytes(tmp_path: Path):
 async def test_of_a_plan_without_room_the_open_items_stay_longest_and_in_order():
     todos = [{"content": f"Step {n} of the work", "status": ("completed", "pending")[n >= 270]} for n in range(300)]
     async with begun() as context:
-        shown = block(await filled(context, *planned("openai", "1", todos)), "current_plan").split("\n")
+        shown = block(await filled(context, *planned("openai", "1", todos)), "current_plan")
     still_open = [f"[ ] Step {n} of the work" for n in range(270, 300)]
-    lines = [line for line in shown if line.startswith(("[x]", "[ ]"))]
-    assert [line for line in lines if line in still_open] == (still_open if len(lines) > 30 else lines)
-    assert lines
-    assert f"{300 - len(lines)} more items" in "\n".join(shown)
+    lines = [line for line in shown.split("\n") if line.startswith(("[x]", "[ ]"))]
+    assert [line for line in lines if line in still_open] == (still_open if len(lines) > 30 else lines) != []
+    assert f"{300 - len(lines)} more items" in shown
 
 
 async def test_a_call_with_merge_changes_single_items_of_the_plan():
@@ -142,11 +139,10 @@ async def test_each_block_can_be_switched_off(changed: dict[str, Any], tags: tup
 
 async def test_instructions_that_are_pinned_are_not_repeated_and_those_that_open_a_log_leave_room_to_the_request():
     pinned = {**FILE, "critical": True}
-    async with begun() as context:
+    async with begun() as context, begun([FILE]) as opening:
         view = await filled(context, pinned)
         assert (pinned in view, block(view, "project_instructions")) == (True, "")
-    async with begun([FILE]) as context:
-        view = await filled(context)
+        view = await filled(opening)
         assert (FILE in view, user("Build the shop.") in view) == (False, True)
         assert "Use tabs." in block(view, "project_instructions")
 
@@ -184,23 +180,11 @@ Today's date is 2026-11-23.
 
       IMPORTANT: this context may or may not be relevant to your tasks.
 </system-reminder>"""
-CODEX = """# AGENTS.md instructions for /srv/shop
-
-<INSTRUCTIONS>
-# Shop
-Use tabs.
-</INSTRUCTIONS>"""
+CODEX = "# AGENTS.md instructions for /srv/shop\n\n<INSTRUCTIONS>\n# Shop\nUse tabs.\n</INSTRUCTIONS>"
 OPENCODE = "Instructions from: {}\nUse tabs.\n\nInstructions from: {}\nBe brief."
-AMPLIFIER = """<context_file paths="@AGENTS.md → /srv/shop/AGENTS.md">
-Use tabs.
-</context_file>
-<context_file paths="docs/guide.md">
-All about it.
-</context_file>
-<context_file>
-# CLAUDE.md
-Use spaces.
-</context_file>"""
+AMPLIFIER = """<context_file paths="@AGENTS.md → /srv/shop/AGENTS.md">\nUse tabs.\n</context_file>
+<context_file paths="docs/guide.md">\nAll about it.\n</context_file>
+<context_file>\n# CLAUDE.md\nUse spaces.\n</context_file>"""
 TWO = ["/srv/shop/AGENTS.md", "/home/ana/.config/opencode/AGENTS.md"]
 HOSTS = {
     CLAUDE: ["/home/ana/.claude/CLAUDE.md", "Answer in short sentences."],
@@ -223,12 +207,11 @@ async def test_instruction_files_are_known_by_the_marks_of_their_hosts(text: str
 
 
 async def test_what_a_person_typed_or_a_model_said_is_no_instruction_file():
-    said = [
-        user("Read the instructions in CLAUDE.md and go on."),
-        user("Contents of the box: one lamp (see the instructions)."),
-        user("<system-reminder>\nContents of /srv/notes.txt:\n\nUse tabs.\n</system-reminder>"),
-        user("What does this mean?\nContents of /srv/CLAUDE.md (project instructions):\nUse tabs."),
-        assistant(CODEX),
-    ]
+    said = (
+        "Read the instructions in CLAUDE.md and go on.",
+        "Contents of the box: one lamp (see the instructions).",
+        "<system-reminder>\nContents of /srv/notes.txt:\n\nUse tabs.\n</system-reminder>",
+        "What does this mean?\nContents of /srv/CLAUDE.md (project instructions):\nUse tabs.",
+    )
     async with begun() as context:
-        assert block(await filled(context, *said), "project_instructions") == ""
+        assert block(await filled(context, *map(user, said), assistant(CODEX)), "project_instructions") == ""

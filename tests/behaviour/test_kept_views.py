@@ -18,7 +18,7 @@ from tests.contract.store_builders import sql
 from tests.laws.builders import Message, assistant, result, system, user
 from tests.laws.summarizers import Counting
 
-begun = partial(contexts.begun, of=contexts.tiny, count_tokens=None)
+begun = partial(contexts.begun, of=tiny, count_tokens=None)
 
 
 def step(number: object, *, said: str = "") -> list[Message]:
@@ -50,6 +50,10 @@ async def grown(context: Any) -> list[Message]:
     return history
 
 
+def same_rows(view: list[Any], before: list[Any]) -> int:
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(view, before, strict=False)))
+
+
 REMINDER = "\n<reminder>Mind the tests.</reminder>"
 EDITS: dict[str, Any] = {
     # as a client sends it that puts its reminder into the newest message, and takes it out of the one before
@@ -61,40 +65,30 @@ EDITS: dict[str, Any] = {
 }
 
 
-def same_rows(view: list[Any], before: list[Any]) -> int:
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(view, before, strict=False)))
-
-
 @pytest.mark.parametrize("edit", EDITS)
 @pytest.mark.parametrize("how", ["follow", "set_messages"])
 async def test_the_view_stays_up_to_the_difference(edit: str, how: str):
     async with begun() as context:
         history = await grown(context)
-        before = await context.get_messages_for_request()
+        before, edited = await context.get_messages_for_request(), EDITS[edit](history)
         was, records = covered(context), len(context.activations())
-        edited = EDITS[edit](history)
         await getattr(context, how)(edited)
         view = await context.get_messages_for_request()
-        assert context.last_view.activation is None
-        assert (len(context.activations()), covered(context)) == (records, was)
+        assert (context.last_view.activation, len(context.activations()), covered(context)) == (None, records, was)
         assert same_rows(view, before) >= len(before) - (len(history) - same_rows(history, edited))
         assert context.last_view.stable_prefix_messages == same_rows(view, before)
-        assert await context.get_messages() == edited
-        assert view[-1] == edited[-1]
+        assert (await context.get_messages(), view[-1]) == (edited, edited[-1])
 
 
-DAMAGED = ["5", "[]", "{}", '{"nodes": null}', '{"nodes": [5]}', '{"nodes": [[1, 2]]}', "{", '{"\\ud800": 1}']
-
-
-@pytest.mark.parametrize("damaged", DAMAGED)
-async def test_a_damaged_state_is_made_again(tmp_path: Path, damaged: str):
+async def test_a_damaged_state_is_made_again(tmp_path: Path):
     async with begun(store=tmp_path / "s.db") as context:
         history = await grown(context)
-    with sql(tmp_path / "s.db") as database:
-        database.execute("update activations set state = ?", (damaged.encode(),))
-    async with begun(store=tmp_path / "s.db") as context:
-        assert await context.get_messages() == history
-        assert await context.get_messages_for_request()
+    for damaged in ("5", "[]", "{}", '{"nodes": null}', '{"nodes": [5]}', '{"nodes": [[1, 2]]}', "{", '{"\\ud800": 1}'):
+        with sql(tmp_path / "s.db") as database:
+            database.execute("update activations set state = ?", (damaged.encode(),))
+        async with begun(store=tmp_path / "s.db") as context:
+            assert await context.get_messages() == history
+            assert await context.get_messages_for_request()
 
 
 # `follow`, whatever a host edits.
@@ -111,17 +105,13 @@ HOSTS: dict[str, Any] = {  # of a history, `at` a place from its end, with rows 
     "same": lambda history, at, more: list(history),
     "other": lambda history, at, more: more,
 }
-KINDS = st.sampled_from(["append", *HOSTS])
-
-
-async def view_of(context: Any, provider: Provider | None = None) -> list[Message]:
-    await context.wait_idle()
-    return await context.get_messages_for_request(provider=provider)
 
 
 @settings(max_examples=2, suppress_health_check=[HealthCheck.too_slow])
 @given(
-    edits=st.lists(st.tuples(KINDS, st.integers(0, 60), st.integers(1, 4)), min_size=4, max_size=6),
+    edits=st.lists(
+        st.tuples(st.sampled_from(["append", *HOSTS]), st.integers(0, 60), st.integers(1, 4)), min_size=4, max_size=6
+    ),
     with_keys=st.booleans(),
 )
 @example(edits=[("append", 0, 4)] * 6, with_keys=True)
@@ -140,9 +130,11 @@ async def test_any_edits_of_a_host_leave_log_and_views_as_set_messages_does(edit
             await each.set_messages(history)
             await (twin.set_messages(history) if lost else fill(twin, history[same:]))
             assert await ours.get_messages() == await each.get_messages() == history
-            assert await view_of(ours) == await view_of(twin)
-            fresh = Provider(f"provider {number}")  # its first view stands on the log and the summaries alone
-            assert await view_of(ours, fresh) == await view_of(each, fresh)
+            for context in (ours, each, twin):
+                await context.wait_idle()
+            assert await ours.get_messages_for_request() == await twin.get_messages_for_request()
+            fresh = {"provider": Provider(f"provider {number}")}  # its first view stands on log and summaries alone
+            assert await ours.get_messages_for_request(**fresh) == await each.get_messages_for_request(**fresh)
             known = copy.deepcopy(history)
             history = HOSTS[kind](history, max(0, len(history) - 1 - back), talk(size, f"n{number}-"))
 
@@ -169,9 +161,15 @@ async def test_a_wrong_message_is_named_and_nothing_is_lost(bad: Any):
 
 
 async def test_two_at_once_and_a_cancelled_one_add_nothing_twice():
+    """Lists that grow while a call waits for its turn are followed as they were."""
     async with open_context(tiny()) as context:
-        reports = await asyncio.gather(context.follow(talk(2)), context.follow(talk(2)))
-        assert [report.appended for report in reports] == [len(talk(2)), 0]
+        history, keys = talk(2), [str(at) for at in range(len(talk(2)))]
+        waiting = asyncio.gather(*(context.follow(history, keys=keys) for _ in range(2)))
+        await asyncio.sleep(0)
+        history.append(user("new"))
+        keys.append("new")
+        assert [report.appended for report in await waiting] == [len(talk(2)), 0]
+        assert await context.follow(history, keys=keys) == FollowReport(1, len(talk(2)), None)
         for turns in range(6):
             task = asyncio.ensure_future(context.follow(talk(3 + turns)))
             for _ in range(turns):
@@ -180,17 +178,6 @@ async def test_two_at_once_and_a_cancelled_one_add_nothing_twice():
             await asyncio.gather(task, return_exceptions=True)
             await context.follow(talk(3 + turns))
             assert await context.get_messages() == talk(3 + turns)
-
-
-async def test_lists_that_grow_while_a_call_waits_for_its_turn_are_followed_as_they_were():
-    async with open_context(tiny()) as context:
-        history, keys = talk(2), [str(at) for at in range(len(talk(2)))]
-        waiting = asyncio.gather(*(context.follow(history, keys=keys) for _ in range(2)))
-        await asyncio.sleep(0)
-        history.append(user("new"))
-        keys.append("new")
-        await waiting
-        assert await context.follow(history, keys=keys) == FollowReport(1, len(talk(2)), None)
 
 
 @pytest.mark.parametrize("sizes", [TINY, {"max_messages": 7}], ids=str)

@@ -1,15 +1,17 @@
 """The documented programs, killed at every point of a step and run again: no provider refuses a request of theirs."""
 
+import asyncio
+import itertools
 import json
-import os
-import subprocess
-import sys
+import signal
 from pathlib import Path
 
 import pytest
 
+from summarizing_context import Settings, open_context
+from tests.behaviour.killed import run
 from tests.docs import documents
-from tests.docs.checkout import ROOT
+from tests.killed_work import killed
 from tests.laws.builders import Message as Row
 from tests.laws.builders import assistant, call
 from tests.laws.checkers import refusals
@@ -17,12 +19,8 @@ from tests.laws.shapes import answered_ids
 from tests.providers.serve import serving_apart
 from tests.providers.server import Answer, Request
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the programs are forked")
-
-AT_MOST = 500  # seconds for all points of all programs, on a busy machine
 TURN = ["user", "assistant", "tool", "tool", "assistant"]
-QUICKSTART = "docs/quickstart.md"
-PAGES = {"README.md": 12, QUICKSTART: 14}  # and at how many points each is killed
+PAGES = {"README.md": 12, "docs/quickstart.md": 14}  # and at how many points each is killed
 
 
 class Provider:
@@ -50,35 +48,35 @@ class Provider:
         return Answer(body=json.dumps(told).encode())
 
 
-def killed_at_every_point(url: str, folder: Path) -> None:
-    """Run each page's program that calls a provider, once for each point at which it is killed."""
-    for page in PAGES:
-        texts = (block.text for block in documents.blocks("python") if block.page == page)
-        program = next(text for text in texts if "AsyncOpenAI" in text)
-        (folder / f"{Path(page).stem}.py").write_text(program, encoding="utf-8")
-    keep = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
-    env = {**keep, "PYTHONPATH": str(ROOT), "OPENAI_BASE_URL": url, "OPENAI_API_KEY": "none", "NO_PROXY": "*"}
-    command = [sys.executable, "-m", "tests.behaviour.killed", str(folder)]
-    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=AT_MOST, check=False)
-    assert done.returncode == 0, done.stderr
+async def log_of(folder: Path) -> list[Row]:
+    async with open_context(Settings(store=folder / "agent.db", session_id="s1")) as context:
+        return await context.get_messages()
 
 
 def roles(log: list[Row]) -> list[str]:
     return [row["role"] for row in log]
 
 
-def test_a_program_killed_at_any_point_runs_again_and_no_request_is_refused(tmp_path: Path):
-    fake = Provider()
+@pytest.mark.parametrize("page", PAGES)
+def test_a_program_killed_at_any_point_runs_again_and_no_request_is_refused(page: str, tmp_path: Path):
+    fake, texts = Provider(), (block.text for block in documents.blocks("python") if block.page == page)
+    program = next(text for text in texts if "AsyncOpenAI" in text)
     with serving_apart(fake.answer) as server:
-        killed_at_every_point(f"{server.root}/v1", tmp_path)
+        env = {"OPENAI_BASE_URL": f"{server.root}/v1", "OPENAI_API_KEY": "none", "NO_PROXY": "*"}
+        for point in itertools.count(1):
+            (folder := tmp_path / str(point)).mkdir()
+            name, status = killed(run, program, folder, env, point)
+            if status == 0:
+                break  # it has no such point
+            assert status == signal.SIGKILL
+            before = asyncio.run(log_of(folder))
+            assert killed(run, program, folder, env, 0) == ([], 0)
+            after = asyncio.run(log_of(folder))
+            assert after[: len(before)] == before, "what was acknowledged stays"
+            assert refusals(after) == [], "every call has its own result, in the log itself"
+            if page == "docs/quickstart.md":
+                # each turn ends as if nothing had happened; where it was over, the second run begins one
+                assert roles(after) == TURN * (1 + (roles(before) == TURN)), name
+    assert point == PAGES[page] + 1
     assert fake.refused == []
     assert "no result of this call" not in json.dumps(fake.requests)
-    for page, points in PAGES.items():
-        told = list((tmp_path / Path(page).stem).glob("*/told.json"))
-        assert len(told) == points
-        for run in map(json.loads, map(Path.read_text, told)):
-            assert run["after"][: len(run["before"])] == run["before"], "what was acknowledged stays"
-            assert refusals(run["after"]) == [], "every call has its own result, in the log itself"
-            if page == QUICKSTART:
-                # each turn ends as if nothing had happened; where it was over, the second run begins one
-                assert roles(run["after"]) == TURN * (1 + (roles(run["before"]) == TURN)), run["name"]

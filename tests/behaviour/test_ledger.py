@@ -14,7 +14,7 @@ from summarizing_context import Fact, Settings, SettingsError, message_text_part
 from tests.behaviour import contexts
 from tests.laws.builders import DIALECTS, Message, call, count, result, user, words
 
-OWN = {"tool": "open_valve", "kind": "identifier", "key": "valve", "operation": "opened"}
+begun = partial(contexts.begun, of=partial(contexts.small, max_tokens=3_000))
 
 
 def work(seed: int, turns: int) -> tuple[list[Message], dict[str, str]]:
@@ -31,16 +31,20 @@ def work(seed: int, turns: int) -> tuple[list[Message], dict[str, str]]:
     return log, last
 
 
-begun = partial(contexts.begun, of=partial(contexts.small, max_tokens=3_000))
-
-
 async def test_the_ledger_is_exact_after_any_number_of_activations():
+    """Its block stands behind the summaries, within its share."""
     log, last = work(1, 150)
-    async with begun(log, every=1) as context:
+    async with begun(log, every=1, ledger_share=0.1) as context:
         assert context.statistics().activations > 3
         held = [fact for fact in context.ledger() if fact.kind == "path" and not fact.superseded]
         assert {fact.value: fact.operation for fact in held} == last
         assert [fact.value for fact in context.ledger() if fact.kind == "constraint"] == ["Never touch vendor."]
+        view = await context.get_messages_for_request()
+    block = contexts.block(view, "ledger")
+    assert 0 < count(block) <= 300
+    header = next(message for message in view if block in message_text_parts(message))
+    assert header["content"][-2]["text"] == block
+    assert sum(path in block for path in last) > 5
 
 
 async def test_a_replaced_log_has_a_ledger_of_its_own():
@@ -57,26 +61,16 @@ async def test_a_replaced_log_has_a_ledger_of_its_own():
 
 
 async def test_tools_of_a_hosts_own_may_stand_in_the_settings(tmp_path: Path):
-    lines = [f'{name} = "{value}"' for name, value in OWN.items()]
+    own = {"tool": "open_valve", "kind": "identifier", "key": "valve", "operation": "opened"}
+    lines = [f'{name} = "{value}"' for name, value in own.items()]
     (tmp_path / "own.toml").write_text("\n".join(["[[summarizing_context.ledger_rules]]", *lines]))
     settings = Settings.from_toml(tmp_path / "own.toml")
-    assert Settings.from_env(environ={"SUMMARIZING_CONTEXT_LEDGER_RULES": json.dumps([OWN])}) == settings
+    assert Settings.from_env(environ={"SUMMARIZING_CONTEXT_LEDGER_RULES": json.dumps([own])}) == settings
     told = await done("open_valve", {"valve": "north"}, settings=settings)
     assert told == [("identifier", "north", "opened")]
-    for wrong in ("open_valve", [{"tool": "open_valve"}], [{**OWN, "kind": "valve"}]):
+    for wrong in ("open_valve", [{"tool": "open_valve"}], [{**own, "kind": "valve"}]):
         with pytest.raises(SettingsError, match=r"ledger_rules.*kind"):
             Settings(ledger_rules=wrong)
-
-
-async def test_the_block_stands_behind_the_summaries_within_its_share():
-    log, last = work(5, 150)
-    async with begun(log, ledger_share=0.1) as context:
-        view = await context.get_messages_for_request()
-    block = contexts.block(view, "ledger")
-    assert 0 < count(block) <= 300
-    header = next(message for message in view if block in message_text_parts(message))
-    assert header["content"][-2]["text"] == block
-    assert sum(path in block for path in last) > 5
 
 
 @pytest.mark.parametrize("changed", [{"ledger_share": 0}, {"strategy": "truncate"}])
@@ -103,28 +97,6 @@ async def done(tool: str, arguments: Any, text: str = "ok", *, kind: str = "", *
     return [fact[1:3] if kind else fact[:3] for fact in found if fact.kind == kind or not kind]
 
 
-COMMON = [
-    ("Read", {"file_path": "a.py", "limit": 10}, "read"),
-    ("read_file", {"path": "a.py"}, "read"),
-    ("Write", {"file_path": "a.py", "content": "x" * 100}, "wrote"),
-    ("edit_file", {"file_path": "a.py", "old_string": "x1", "new_string": "y z"}, "edited"),
-    ("MultiEdit", {"file_path": "a.py", "edits": [{"old_string": "b c", "new_string": "d e"}]}, "edited"),
-    ("str_replace_based_edit_tool", {"command": "view", "path": "a.py"}, "read"),
-    ("str_replace_based_edit_tool", {"command": "create", "path": "a.py"}, "created"),
-    ("str_replace_editor", {"command": "insert", "path": "a.py"}, "edited"),
-    ("delete_file", {"target_file": "a.py"}, "deleted"),
-    ("mcp__files__save", {"filename": "a.py"}, "saved"),
-]
-
-
-@pytest.mark.parametrize("dialect", DIALECTS)
-async def test_common_tools_are_known_in_every_dialect(dialect: str):
-    for tool, arguments, operation in COMMON:
-        assert await done(tool, arguments, dialect=dialect) == [("path", "a.py", operation)], tool
-    found = await facts(call(dialect, ("1", "write_file", {"path": "a.py"})))  # of an open call too
-    assert [fact[:5] for fact in found] == [("path", "a.py", "wrote (no result)", 0, 1)]
-
-
 PATCH = "*** Begin Patch\n*** Add File: n.py\n+x\n*** Update File: a.py\n*** Move to: b.py\n*** Delete File: o.py\n"
 MOVED = [("a.py", "moved"), ("b.py", "created"), ("n.py", "created"), ("o.py", "deleted")]
 SCRIPT = r"""
@@ -135,49 +107,62 @@ const done = await Promise.all([
 ])
 """
 PATCH_OF_CODEX = r'await tools.apply_patch("*** Begin Patch\n*** Update File: src/b.py\n+x\n*** End Patch")'
+COMMANDS: dict[str, list[Any]] = {
+    "rm -rf build dist/*.whl 'old notes.txt'": [("build", "deleted")],
+    "cd /repo && rm ./b.py /tmp/c": [("/repo/b.py", "deleted"), ("/tmp/c", "deleted")],
+    "git mv src/a.py src/b.py": [("src/a.py", "moved"), ("src/b.py", "created")],
+    "cp a.py pkg/": [("pkg/a.py", "created")],
+    "mkdir -p o; touch o/y && echo hi >> log": [("log", "wrote"), ("o", "created"), ("o/y", "touched")],
+    "cat > notes.md <<'EOF'\nrm everything\n> no\nEOF\nls": [("notes.md", "wrote")],
+    "sed -i 's/a/b/' src/a.py": [("src/a.py", "edited")],
+    "make 2>&1 | tee build.log > /dev/null": [("build.log", "wrote")],
+    **dict.fromkeys(("echo 'rm a.py' && test 1 -gt 0", "rm $FILE `pwd`", "ls -la"), ()),
+}
+TOUCHED: list[tuple[str, Any, Any]] = [
+    ("Read", {"file_path": "a.py", "limit": 10}, "read"),
+    ("read_file", {"path": "a.py"}, "read"),
+    ("Write", {"file_path": "a.py", "content": "x" * 100}, "wrote"),
+    ("edit_file", {"file_path": "a.py", "old_string": "x1", "new_string": "y z"}, "edited"),
+    ("MultiEdit", {"file_path": "a.py", "edits": [{"old_string": "b c", "new_string": "d e"}]}, "edited"),
+    ("str_replace_based_edit_tool", {"command": "view", "path": "a.py"}, "read"),
+    ("str_replace_based_edit_tool", {"command": "create", "path": "a.py"}, "created"),
+    ("str_replace_editor", {"command": "insert", "path": "a.py"}, "edited"),
+    ("delete_file", {"target_file": "a.py"}, "deleted"),
+    ("mcp__files__save", {"filename": "a.py"}, "saved"),
+    *(("apply_patch", given, MOVED) for given in ({"patch": PATCH}, {"command": ["apply_patch", PATCH]})),
+    ("move_file", {"source": "a", "destination": "b"}, [("a", "moved"), ("b", "created")]),
+    ("exec", {"input": SCRIPT}, [("src/old.py", "deleted")]),
+    ("exec", {"input": PATCH_OF_CODEX}, [("src/b.py", "edited")]),
+    *(("bash", {"command": command}, list(touched)) for command, touched in COMMANDS.items()),
+]
 
 
-@pytest.mark.parametrize(
-    ("asked", "touched"),
-    [
-        (("apply_patch", {"patch": PATCH}), MOVED),
-        (("apply_patch", {"command": ["apply_patch", PATCH]}), MOVED),
-        (("move_file", {"source": "a", "destination": "b"}), [("a", "moved"), ("b", "created")]),
-        (("exec", {"input": SCRIPT}), [("src/old.py", "deleted")]),
-        (("exec", {"input": PATCH_OF_CODEX}), [("src/b.py", "edited")]),
-        ("rm -rf build dist/*.whl 'old notes.txt'", [("build", "deleted")]),
-        ("cd /repo && rm ./b.py /tmp/c", [("/repo/b.py", "deleted"), ("/tmp/c", "deleted")]),
-        ("git mv src/a.py src/b.py", [("src/a.py", "moved"), ("src/b.py", "created")]),
-        ("cp a.py pkg/", [("pkg/a.py", "created")]),
-        ("mkdir -p o; touch o/y && echo hi >> log", [("log", "wrote"), ("o", "created"), ("o/y", "touched")]),
-        ("cat > notes.md <<'EOF'\nrm everything\n> no\nEOF\nls", [("notes.md", "wrote")]),
-        ("sed -i 's/a/b/' src/a.py", [("src/a.py", "edited")]),
-        ("make 2>&1 | tee build.log > /dev/null", [("build.log", "wrote")]),
-        ("echo 'rm a.py' && test 1 -gt 0", []),
-        ("rm $FILE `pwd`", []),
-        ("ls -la", []),
-    ],
-)
-async def test_a_patch_a_move_a_script_and_a_command_tell_every_file(asked: Any, touched: list[Any]):
-    tool, arguments = ("bash", {"command": asked}) if isinstance(asked, str) else asked
-    assert sorted(await done(tool, arguments, "Done!", kind="path")) == touched
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_tools_patches_moves_scripts_and_commands_tell_every_file_in_every_dialect(dialect: str):
+    for tool, arguments, touched in TOUCHED:
+        found = await done(tool, arguments, "Done!", dialect=dialect)
+        wanted = [("a.py", touched)] if isinstance(touched, str) else touched
+        assert sorted(fact for fact in found if fact[0] != "command") == [("path", *one) for one in wanted], arguments
+    found = await facts(call(dialect, ("1", "write_file", {"path": "a.py"})))  # of an open call too
+    assert [fact[:5] for fact in found] == [("path", "a.py", "wrote (no result)", 0, 1)]
 
 
-@pytest.mark.parametrize(
-    ("text", "failed", "operation"),
-    [
-        ("3 passed", False, "ran"),
-        ("Exit code: 0\nOutput:\nE   assert 1 == 2", False, "exit 0"),
-        ("Process exited with code 2\nmake: *** [x] Error 2", False, "exit 2"),
-        ('{"stdout": "", "stderr": "no", "returncode": 1}', False, "exit 1"),
-        ("Exit code 1\nnope", True, "exit 1"),
-        ("nope", True, "failed"),
-    ],
-)
-async def test_commands_have_their_exit_status(text: str, failed: bool, operation: str):
-    found = await done("Bash", {"command": "cd /repo && make test"}, text, dialect="anthropic", failed=failed)
-    assert ("command", "make test", operation) in found
-    assert any(kind == "error" for kind, *_ in found) == (operation not in ("ran", "exit 0"))
+ENDED = {
+    "3 passed": "ran",
+    "Exit code: 0\nOutput:\nE   assert 1 == 2": "exit 0",
+    "Process exited with code 2\nmake: *** [x] Error 2": "exit 2",
+    '{"stdout": "", "stderr": "no", "returncode": 1}': "exit 1",
+    "Exit code 1\nnope": "exit 1",
+    "nope": "failed",
+}
+
+
+@pytest.mark.parametrize("text", ENDED)
+async def test_commands_have_their_exit_status(text: str):
+    ran, failed = {"command": "cd /repo && make test"}, text.endswith("nope")
+    found = await done("Bash", ran, text, dialect="anthropic", failed=failed)
+    assert ("command", "make test", ENDED[text]) in found
+    assert any(kind == "error" for kind, *_ in found) == (ENDED[text] not in ("ran", "exit 0"))
 
 
 SHELLS = [
@@ -202,9 +187,10 @@ async def test_a_newer_result_of_a_command_takes_the_place_of_the_older_however_
     assert [fact.operation for fact in found if fact.kind == "error"] == ["fixed"]
 
 
-@pytest.mark.parametrize(
-    "listed", [["pytest -q", "git status"], [{"command": "pytest -q"}, {"command": ["git", "status"]}]]
-)
+LISTS = [["pytest -q", "git status"], [{"command": "pytest -q"}, {"command": ["git", "status"]}]]
+
+
+@pytest.mark.parametrize("listed", LISTS)
 async def test_each_command_of_a_list_has_its_own_exit_status_where_the_result_tells_it(listed: list[Any]):
     ran = [{"stdout": "", "outcome": {"type": "exit", "exit_code": code}} for code in (1, 0)]
     for told in (ran, {"output": ran}):

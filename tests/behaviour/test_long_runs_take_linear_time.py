@@ -10,7 +10,9 @@ import pkgutil
 import re
 import sys
 import time
+import timeit
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -43,10 +45,8 @@ METHODS = {"search", "match", "fullmatch", "finditer", "findall", "sub", "subn",
 
 def modules() -> Iterator[Any]:
     for found in pkgutil.walk_packages(summarizing_context.__path__, "summarizing_context."):
-        try:
+        with suppress(MissingExtraError):
             importlib.import_module(found.name)
-        except MissingExtraError:
-            continue
     yield from (module for name, module in sorted(sys.modules.items()) if name.startswith("summarizing_context."))
 
 
@@ -86,25 +86,19 @@ def ways(module: Any, name: str, held_by: str, *, alone: bool) -> set[str]:
     return METHODS.intersection(used) or {"search", "finditer", "match"}
 
 
-def all_patterns() -> dict[str, tuple[re.Pattern[str], set[str]]]:
-    found: dict[str, tuple[re.Pattern[str], set[str]]] = {}
-    known: set[tuple[str, int]] = set()
+def all_patterns() -> dict[re.Pattern[str], tuple[str, set[str]]]:
+    found: dict[re.Pattern[str], tuple[str, set[str]]] = {}
     for module in modules():
         for name, value in list(vars(module).items()):
-            for at, (held_by, pattern) in enumerate(patterns_in(value, name)):
-                if (pattern.pattern, pattern.flags) not in known and f"{module.__name__}.{name}" != OF_ONE_SENTENCE:
-                    known.add((pattern.pattern, pattern.flags))
-                    used = ways(module, name, held_by, alone=isinstance(value, re.Pattern))
-                    found[f"{module.__name__}.{name}[{at}]"] = pattern, used
+            for held_by, pattern in patterns_in(value, name):
+                if pattern not in found and (place := f"{module.__name__}.{name}") != OF_ONE_SENTENCE:
+                    found[pattern] = place, ways(module, name, held_by, alone=isinstance(value, re.Pattern))
     return found
 
 
 def use(pattern: re.Pattern[str], way: str, text: str) -> None:
-    if way in ("sub", "subn"):
-        pattern.sub("", text)
-    else:
-        made = getattr(pattern, way)(text)
-        list(made if way == "finditer" else ())
+    made = getattr(pattern, way)(*[""] * way.startswith("sub"), text)
+    list(made if way == "finditer" else ())
 
 
 @cache
@@ -114,17 +108,10 @@ def run_of(piece: str, length: int, frame: tuple[str, str]) -> str:
 
 def seconds(work: Callable[[str], object], text: str, times: int = 1) -> float:
     """The processor time of this process; of two the shorter, for one may have been disturbed."""
-    taken = []
-    for _ in range(times):
-        start = time.process_time()
-        work(text)
-        taken.append(time.process_time() - start)
-    return min(taken)
+    return min(timeit.repeat(partial(work, text), timer=time.process_time, number=1, repeat=times))
 
 
-def grows_too_fast(
-    work: Callable[[str], object], piece: str, frame: tuple[str, str], times: int = 1, floor: float = FLOOR
-) -> bool:
+def grows_too_fast(work: Callable[[str], object], piece: str, frame: Any, times: int = 1, floor: float = FLOOR) -> bool:
     """Whether work on a run four times as long takes more than nine times as long, where that can be felt at all."""
     short, long, longest = (run_of(piece, times * length, frame) for length in LENGTHS)
     if (first := seconds(work, short)) < floor or (once := seconds(work, long)) < GROWTH * first:
@@ -139,7 +126,7 @@ def test_every_expression_takes_time_in_proportion_to_a_long_run():
     assert len(patterns) > 100
     slow = [
         f"{name}: {way} in {piece!r} {frame}"
-        for name, (pattern, used) in patterns.items()
+        for pattern, (name, used) in patterns.items()
         for way, piece, frame in itertools.product(sorted(used), RUNS, FRAMES)
         if grows_too_fast(partial(use, pattern, way), piece, frame)
     ]
@@ -226,15 +213,13 @@ async def test_restoring_a_long_log_holds_nobody_up(tmp_path: Path):
 @pytest.mark.parametrize("focus", [None, "src/mod7.py"])
 async def test_an_activation_that_reads_the_past_again_holds_nobody_up(focus: str | None):
     """Without a model for a budget that was lowered; with one for a note about a topic."""
-    given = {"summarizer": Counting()} if focus else {}
-    async with begun(of=tiny, max_tokens=60_000, high_water=0.9, natural_ends=False, **given) as context:
+    given = {"max_tokens": 60_000, "high_water": 0.9, "natural_ends": False, "summarizer": focus and Counting()}
+    async with begun(of=tiny, **given) as context:
         await context.set_messages(LOG)
         await context.get_messages_for_request()
-        if focus is None:
-            call = context.get_messages_for_request(42_000)
-        else:
+        if focus:
             await context.compact()
             await context.wait_idle()
-            call = context.compact(focus=focus)
+        call = context.compact(focus=focus) if focus else context.get_messages_for_request(42_000)
         assert await largest_share(call) < MOST
         assert context.activations()
