@@ -24,21 +24,19 @@ BESIDE = b'"tools":[{"name":"t"}],"context_management":{"edits":[{"type":"clear_
 @pytest.mark.parametrize("kind", ["responses", "messages"])
 async def test_what_the_server_has_compacted_stays_in_front_unchanged_and_only_what_follows_is_summarized(kind):
     signed = {"type": "compaction", "id": "c1", "encrypted_content": "gAAA" * 50, "content": "so far", "odd": [1.50]}
-    lead = [signed] if kind == "responses" else [assistant([signed])]
+    lead, field = ([signed], "input") if kind == "responses" else ([assistant([signed])], "messages")
     written = json.dumps(lead, indent=1)[1:-1].strip().encode()  # as no encoder of ours would write it
     async with between(Fake(behave=nothing), budget=4_000) as (fake, address):
         for count in range(4, 60, 4):
             rest = json.dumps(talk(kind, count))[1:].encode()
-            field = b"input" if kind == "responses" else b"messages"
-            body = b'{"model":"m","max_tokens":9,%s,"%s":[%s,%s}' % (BESIDE, field, written, rest)
+            body = b'{"model":"m","max_tokens":9,%s,"%s":[%s,%s}' % (BESIDE, field.encode(), written, rest)
             await post(address, f"/v1/{kind}", body, **{"x-session-id": "s"})
         told = await status(address)
     assert told["failures"] == 0
     assert sum(record["activation"] is not None for record in told["records"]) > 1
     assert all(each["raw"].count(written) == each["raw"].count(BESIDE) == 1 for each in fake.seen)
     assert len(fake.seen[-1]["raw"]) < len(body) / 2
-    last = json.loads(fake.seen[-1]["raw"])
-    assert last["input" if kind == "responses" else "messages"][0] == lead[0]
+    assert fake.seen[-1]["body"][field][0] == lead[0]
 
 
 HI = user("a")

@@ -44,11 +44,12 @@ def silent(asked: asyncio.Event) -> Behave:
         await asyncio.sleep(LONG)
 
     async def behave(request: Request, raw: bytes) -> Response | None:
-        if request.headers.get("x-silent") == "stream":
+        way = request.headers.get("x-silent")
+        if way == "stream":
             return StreamingResponse(stream(), media_type="text/event-stream")
-        if "x-silent" in request.headers:
-            asked.set()
-        if "x-silent" in request.headers or b"session_record" in raw:
+        if way or b"session_record" in raw:
+            if way:
+                asked.set()
             await asyncio.sleep(LONG)
         return None
 
@@ -61,8 +62,8 @@ async def started(
 ) -> AsyncIterator[tuple[asyncio.subprocess.Process, str]]:
     """A proxy as a process, and its address. `program` is what runs the command line."""
     command = [sys.executable, "-c", program, "proxy", "--store", str(store), "--listen", "0", "--budget", "8k"]
-    given = [*command, "--anthropic", upstream, *options]
-    process = await asyncio.create_subprocess_exec(*given, stderr=asyncio.subprocess.PIPE)
+    command += ["--anthropic", upstream, *options]
+    process = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.PIPE)
     try:
         yield process, (await process.stderr.readline()).decode().split(": ")[0]
     finally:

@@ -132,23 +132,19 @@ async def test_two_hosts_with_the_same_log_pay_for_each_summary_once(address):
     asked: list[str] = []
     payers = [Paying(asked, anyio.Event()) for _ in range(3)]
     async with AsyncExitStack() as hosts:
-        contexts = [
-            await hosts.enter_async_context(
-                open_context(Settings(store=host, session_id=name, max_tokens=8_000), summarizer=payer)
-            )
-            for name, host, payer in zip("abc", (address, *[another_host(address)] * 2), payers, strict=True)
-        ]
-        for context in contexts:
-            await fill(context)
+        contexts = []
+        for name, host, payer in zip("abc", (address, *[another_host(address)] * 2), payers, strict=True):
+            given = Settings(store=host, session_id=name, max_tokens=8_000)
+            contexts.append(await hosts.enter_async_context(open_context(given, summarizer=payer)))
+            await fill(contexts[-1])
         await payers[0].was_asked.wait()
         for payer in payers:
             payer.may_answer.set()
         for context in contexts:
             assert await context.wait_idle(60)
         assert len(asked) == len(set(asked)) > 3
-        figures = [context.statistics() for context in contexts]
-    assert len({one.summaries_ready for one in figures}) == 1
-    assert {one.summaries_failed for one in figures} == {0}
+        [figures] = {(one.summaries_ready, one.summaries_failed) for one in (each.statistics() for each in contexts)}
+        assert figures[1] == 0
 
 
 @pytest.mark.parametrize("end", ["block", "deadline", "lease"])
@@ -178,10 +174,7 @@ async def test_a_claim_ends_with_its_block_its_deadline_or_the_lease_of_its_host
 
 async def test_a_view_is_made_while_the_server_answers_nothing(address):
     async with open_context(Settings(store=address, session_id="s", max_tokens=4_000)) as context:
-        for number in range(44):
-            await context.add_message(user(f"Step {number}: " + "plant a tulip. " * 60))
-            await context.add_message(assistant(f"Planted {number}."))
-            await context.get_messages_for_request()
+        await fill(context)
         assert await context.wait_idle(60)
         before = await context.get_messages_for_request()
         with sql(address) as connection, connection.transaction():
