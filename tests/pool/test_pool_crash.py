@@ -17,12 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import psycopg
 import pytest
 
 from summarizing_context import Settings, SummaryJob, open_context
 from summarizing_context.contrib.postgres.pool import PostgresRequests, pool_worker
-from summarizing_context.contrib.postgres.store import PostgresStore, read_address
+from summarizing_context.contrib.postgres.store import PostgresStore
 from summarizing_context.stores.base import SummaryKey
 from tests import postgres_server
 from tests.pool.test_pool import PATIENCE, Model, settings, talk, until
@@ -108,13 +107,6 @@ def workers(tmp_path: Path) -> Iterator[Workers]:
     postgres_server.stop_looking()
 
 
-def bury(address: str) -> None:
-    """End the lease of dead workers, so that no test waits for it."""
-    with psycopg.connect(read_address(address).url, autocommit=True) as connection:
-        postgres_server.wait_for_the_dead(connection, "state <> 'idle'")
-        connection.execute("update pool.writers set until = now() - interval '1 second' where pid <> %s", [os.getpid()])
-
-
 async def test_killed_workers_and_a_killed_server_lose_no_summary_and_pay_none_twice(workers, tmp_path):
     rng, added = random.Random(1), list[str]()
     with postgres_server.started() as server:
@@ -132,7 +124,8 @@ async def test_killed_workers_and_a_killed_server_lose_no_summary_and_pay_none_t
                     await anyio.to_thread.run_sync(server.start)
                     added += await talk(context, TURNS, f"roses {number}")
                 workers.kill(worker)
-                await anyio.to_thread.run_sync(bury, address)
+                own = f"pid <> {os.getpid()}"
+                await anyio.to_thread.run_sync(postgres_server.bury, address, "state <> 'idle'", own)
             last = workers.start(address)
             assert await context.wait_idle(PATIENCE)
             assert context.statistics().summaries_pending == 0

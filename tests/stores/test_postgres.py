@@ -1,8 +1,7 @@
 """What PostgreSQL alone is asked for: leases, fences, lost connections, and addresses."""
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import AsyncExitStack, contextmanager, suppress
+from contextlib import AsyncExitStack, suppress
 from typing import Any
 
 import anyio
@@ -23,15 +22,7 @@ from summarizing_context.stores.base import MemoryScope, NewMemory, Place, keep_
 from tests import postgres_server
 from tests.contract.store_builders import entries, key, log_of, nothing, numbered, opened
 from tests.laws.builders import assistant, user
-
-
-@contextmanager
-def sql(address: str) -> Iterator[psycopg.Connection[Any]]:
-    """A bare connection whose tables are those of the store."""
-    known = read_address(address)
-    with psycopg.connect(known.url, autocommit=True) as connection:
-        connection.execute(f"set search_path = {known.schema}".encode())
-        yield connection
+from tests.postgres_server import sql
 
 
 def another_host(address: str) -> str:
