@@ -21,8 +21,15 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path
         yield url, store
 
 
-def test_the_page_shows_all_of_a_session(browser, served):
-    opened = Opened(browser, served[0], viewport={"width": 1366, "height": 900})
+def test_the_page_shows_all_of_a_session_and_what_is_added_without_a_reload(browser, served):
+    url, store = served
+
+    async def add() -> int:
+        async with writing(store) as context:
+            await context.add_message({"role": "user", "content": "LIVE: one more"})
+            return len(context)
+
+    opened = Opened(browser, url, viewport={"width": 1366, "height": 900})
     with opened as page:
         assert page.inner_text("#title") == "s1"
         assert page.locator(".track").count() == 4
@@ -47,23 +54,11 @@ def test_the_page_shows_all_of_a_session(browser, served):
         page.get_by_label("Words in messages").fill("push to main")
         page.keyboard.press("Enter")
         page.wait_for_selector("#hits .link")
-    assert {url.split("/")[2] for url in opened.asked} == {served[0].split("/")[2]}
-
-
-def test_a_message_that_is_added_is_seen_without_a_reload(browser, served):
-    url, store = served
-
-    async def add() -> int:
-        async with writing(store) as context:
-            await context.add_message({"role": "user", "content": "LIVE: one more"})
-            return len(context)
-
-    with Opened(browser, url) as page:
         page.get_by_role("tab", name="View").click()
-        count = run_apart(add)
-        page.wait_for_selector(f"body[data-messages='{count}']")
+        page.wait_for_selector(f"body[data-messages='{run_apart(add)}']")
         assert "LIVE: one more" in page.inner_text("#panel-view")
         assert page.inner_text("#live") == "Live"
+    assert {asked.split("/")[2] for asked in opened.asked} == {url.split("/")[2]}
 
 
 def test_an_undo_needs_the_typed_name_and_a_message_is_pinned_where_it_is_read(browser, tmp_path):

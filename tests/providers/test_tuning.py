@@ -15,7 +15,7 @@ import pytest
 from summarizing_context.summarizers.prompts import latest, names, write_prompt
 from tests.evaluation.sessions import write
 
-from .protocols import KEY, MODEL, OPENAI, Json, completion, system_text, user_text
+from .protocols import KEY, MODEL, OPENAI, Json, system_text, user_text
 from .serve import command, honest, same_reports, serving_apart
 from .server import Answer, ProviderServer, Request
 
@@ -44,7 +44,7 @@ def says(body: Json) -> str:
 
 
 def answering(request: Request) -> Answer:
-    return Answer(body=json.dumps(completion(says(request.body))).encode())
+    return Answer(model=says)
 
 
 @pytest.fixture
