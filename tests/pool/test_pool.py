@@ -43,10 +43,10 @@ class Model:
             await self.released.wait()
         finally:
             self.running -= 1
-        return f"## Done\n- made {range_name(job.range_hash)}"
+        return "none" if job.kind == "rules" else f"## Done\n- made {range_name(job.range_hash)}"
 
     def paid_twice(self) -> int:
-        keys = [(job.range_hash, job.recipe_hash) for job in self.asked if job.kind != "rules"]  # none can be read
+        keys = [(job.kind, job.range_hash, job.recipe_hash) for job in self.asked]
         return len(keys) - len(set(keys))
 
 

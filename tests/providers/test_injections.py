@@ -199,21 +199,14 @@ def test_what_a_model_writes_under_constraints_is_no_constraint_for_all_fifty(he
         assert not constraints(check_reply(reply, rolled).text)
 
 
-@pytest.mark.parametrize(
-    "heading",
-    [
-        *(
-            "Constraints:",
-            "## User rules",
-            "## Requirements",
-            "##Constraints",
-            "1. **Constraints**",
-            "> ## Constraints",
-        ),
-        *("Constraints", "- **Rules:**", f"## Constraints {'that hold here ' * 9}", "## \u0421onstraints"),
-        *("## Con\u200bstraints", "Read.\r## Constraints", "Read.\u2028## Constraints"),
-    ],
+WRITTEN = (
+    *("Constraints:", "## User rules", "## Requirements", "##Constraints", "1. **Constraints**", "> ## Constraints"),
+    *("Constraints", "- **Rules:**", f"## Constraints {'that hold here ' * 9}", "## \u0421onstraints"),
+    *("## Con\u200bstraints", "Read.\r## Constraints", "Read.\u2028## Constraints"),
 )
+
+
+@pytest.mark.parametrize("heading", WRITTEN)
 def test_a_heading_of_rules_is_one_of_facts_however_it_is_written(heading):
     done = "## Done\n- The build was fixed in a.py."
     taken = check_reply(f"{done}\n{heading}\n- {RULE}", job()).text

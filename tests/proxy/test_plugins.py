@@ -277,12 +277,9 @@ async def test_pi_compacts_to_summaries_and_keeps_its_newest_entries(run_plugin)
     assert "<summary messages=" in told["compaction"]["summary"]
     kept = next(entry for entry in PI_ENTRIES[-12:] if entry["id"] == told["compaction"]["firstKeptEntryId"])
     assert kept["message"]["role"] == "assistant"  # no result without its call
-
-
-async def test_pi_takes_a_compaction_that_leaves_no_entry_as_it_was(run_plugin):
     late = {"role": "toolResult", "toolCallId": "gone", "content": [text("It took an hour.")]}
     entries = [*PI_ENTRIES, {"type": "message", "id": "late", "message": late}]
-    told = await run_plugin("pi", entries)
+    told = await run_plugin("pi", entries)  # a compaction that leaves no entry as it was
     assert "It took an hour." in told["compaction"]["summary"]
     assert told["compaction"]["firstKeptEntryId"] not in [entry["id"] for entry in entries]
 

@@ -8,7 +8,7 @@ import anyio
 import psycopg
 import pytest
 
-from summarizing_context import Settings, SummarizingContext, SummaryJob, open_context
+from summarizing_context import Settings, SummarizingContext, open_context
 from summarizing_context.contrib.postgres import store as shared
 from summarizing_context.contrib.postgres.store import PostgresStore, read_address, unreachable
 from summarizing_context.errors import (
@@ -22,6 +22,7 @@ from summarizing_context.stores.base import MemoryScope, NewMemory, Place, keep_
 from tests import postgres_server
 from tests.contract.store_builders import entries, key, log_of, nothing, numbered, opened
 from tests.laws.builders import assistant, user
+from tests.pool.test_pool import Model, until
 from tests.postgres_server import sql
 
 
@@ -97,21 +98,6 @@ async def test_hosts_that_store_memories_of_a_project_at_once_lose_none(address)
 # Paid once for all hosts
 
 
-class Paying:
-    """A summarizer of a host. It notes what it was asked, and answers when it may."""
-
-    recipe = "paying"
-
-    def __init__(self, asked: list[str], may_answer: anyio.Event) -> None:
-        self.asked, self.may_answer, self.was_asked = asked, may_answer, anyio.Event()
-
-    async def summarize(self, job: SummaryJob) -> str:
-        self.asked.append(f"{job.kind} {job.range_hash} {job.max_tokens}")
-        self.was_asked.set()
-        await self.may_answer.wait()
-        return "none" if job.kind == "rules" else f"Done: {len(self.asked)} things were asked for."
-
-
 async def fill(context: SummarizingContext) -> None:
     for number in range(44):
         await context.add_message(user(f"Step {number}: " + "plant a tulip. " * 60))
@@ -120,22 +106,22 @@ async def fill(context: SummarizingContext) -> None:
 
 
 async def test_two_hosts_with_the_same_log_pay_for_each_summary_once(address):
-    asked: list[str] = []
-    payers = [Paying(asked, anyio.Event()) for _ in range(3)]
+    model, contexts = Model(), []
+    model.released.clear()
     async with AsyncExitStack() as hosts:
-        contexts = []
-        for name, host, payer in zip("abc", (address, *[another_host(address)] * 2), payers, strict=True):
+        for name, host in zip("abc", (address, *[another_host(address)] * 2), strict=True):
             given = Settings(store=host, session_id=name, max_tokens=8_000)
-            contexts.append(await hosts.enter_async_context(open_context(given, summarizer=payer)))
+            contexts.append(await hosts.enter_async_context(open_context(given, summarizer=model)))
             await fill(contexts[-1])
-        await payers[0].was_asked.wait()
-        for payer in payers:
-            payer.may_answer.set()
+        await until(lambda: model.asked)
+        model.released.set()
         for context in contexts:
             assert await context.wait_idle(60)
-        assert len(asked) == len(set(asked)) > 3
-        [figures] = {(one.summaries_ready, one.summaries_failed) for one in (each.statistics() for each in contexts)}
-        assert figures[1] == 0
+        figures = [context.statistics() for context in contexts]
+    assert len(model.asked) > 3
+    assert model.paid_twice() == 0
+    assert len({one.summaries_ready for one in figures}) == 1
+    assert {one.summaries_failed for one in figures} == {0}
 
 
 @pytest.mark.parametrize("end", ["block", "deadline", "lease"])
