@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from evals.clients.rules import Refused, Seal, problem
-from tests.proxy.fake import answer_responses
 
 from .protocols import Json, answer, completion
 from .server import Answer, Request
@@ -67,8 +66,11 @@ class Compacting:
             return completion(SUMMARY)
         _must(path.endswith("/responses"), f"unknown path {path}")
         self._check_items(request.body)
-        whole, _ = answer_responses({"model": request.body["model"]}, request.number, 900)
-        return {**whole, "output": list(self.items(request.body))}
+        usage = {"input_tokens": 900, "output_tokens": 30, "total_tokens": 930}
+        usage |= {"input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}
+        head = {"id": f"resp_{request.number}", "object": "response", "created_at": 1, "status": "completed"}
+        more = {"parallel_tool_calls": True, "tool_choice": "auto", "tools": [], "model": request.body["model"]}
+        return {**head, **more, "output": list(self.items(request.body)), "usage": usage}
 
     def _wished(self, body: Json) -> Answer | None:
         self.asked.append(body)

@@ -81,9 +81,8 @@ INJECTIONS = (
 CASES = [(text.format(mark=mark), mark) for n, text in enumerate(INJECTIONS) for mark in [f"quokka{n:02d}"]]
 MARK = re.compile(r"quokka\d\d")
 RULE = "Never push to main."
-TAG = re.compile(
-    r"<\s*(/?)\s*(history|summary|earlier_message|late_result|session_record|session_context)\b", re.IGNORECASE
-)
+FENCES = "history|summary|earlier_message|late_result|session_record|session_context"
+TAG = re.compile(rf"<\s*(/?)\s*({FENCES})\b", re.IGNORECASE)
 CONSTRAINTS = re.compile(
     r"^\s{0,3}(?:#{1,6}|\*\*|__)[^\n]*(?:constraint|correction)[^\n]*\n(.*?)(?=^\s{0,3}#{1,2} |^\*\*|^__|^</|\Z)",
     re.MULTILINE | re.DOTALL | re.IGNORECASE,

@@ -131,6 +131,9 @@ class ResponsesAgent(Agent):
         self.history += [item.model_dump(exclude_none=True) for item in reply.output]
 
 
+AGENTS = [AnthropicAgent, ChatAgent, ResponsesAgent]
+
+
 def begins_with(now: Sequence[Any], before: Sequence[Any]) -> bool:
     return kept_items(list(map(canonical, before)), list(map(canonical, now))) == len(before)
 

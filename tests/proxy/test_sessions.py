@@ -7,21 +7,10 @@ from typing import Any
 import pytest
 
 from tests.laws.builders import assistant, user
-from tests.proxy.clients import (
-    AnthropicAgent,
-    ChatAgent,
-    ResponsesAgent,
-    begins_with,
-    between,
-    histories,
-    proxied,
-    status,
-)
+from tests.proxy.clients import AGENTS, AnthropicAgent, ChatAgent, begins_with, between, histories, proxied, status
 from tests.proxy.fake import Fake, served
 
 BUDGET = 4_000
-
-AGENTS = [AnthropicAgent, ChatAgent, ResponsesAgent]
 
 
 def contents(folder: Path) -> bytes:

@@ -23,7 +23,7 @@ from tests import postgres_server
 from tests.contract.store_builders import entries, key, log_of, nothing, numbered, opened
 from tests.laws.builders import assistant, user
 from tests.pool.test_pool import Model, until
-from tests.postgres_server import sql
+from tests.postgres_server import rows, sql
 
 
 def another_host(address: str) -> str:
@@ -171,11 +171,9 @@ async def test_a_view_is_made_while_the_server_answers_nothing(address):
 
 async def waiting_for_a_lock(address: str) -> None:
     """Wait until our store waits for another transaction."""
-    asked = "select count(*) from pg_stat_activity where application_name = 'summarizing-context'"
-    asked += " and wait_event_type = 'Lock' and query like '%%' || %s || '%%'"
-    with sql(address) as connection, anyio.fail_after(120):
-        while connection.execute(asked.encode(), [read_address(address).schema]).fetchone() != (1,):  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    waits = "application_name = 'summarizing-context' and wait_event_type = 'Lock'"
+    asked = f"select count(*) from pg_stat_activity where {waits} and query like '%{read_address(address).schema}%'"
+    await until(lambda: rows(address, asked) == [(1,)])
 
 
 async def test_a_host_whose_deletion_waits_keeps_its_sessions_beyond_its_lease(address):
