@@ -73,22 +73,18 @@ class Workers:
 
     def __init__(self, calls: Path) -> None:
         self._calls = calls
-        self._started: list[subprocess.Popen[bytes]] = []
+        self.started: list[subprocess.Popen[bytes]] = []
         self.killed: set[int] = set()
 
     def start(self, address: str) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "tests.pool.test_pool_crash", address, str(self._calls)]
-        self._started.append(subprocess.Popen(command, cwd=Path(__file__).parents[2]))
-        return self._started[-1]
+        self.started.append(subprocess.Popen(command, cwd=Path(__file__).parents[2]))
+        return self.started[-1]
 
     def kill(self, worker: subprocess.Popen[bytes]) -> None:
         worker.kill()
         worker.wait()
         self.killed.add(worker.pid)
-
-    def end(self) -> None:
-        for one in self._started:
-            self.kill(one)
 
     def calls(self) -> list[tuple[str, str, int]]:
         lines = self._calls.read_text().splitlines() if self._calls.exists() else []
@@ -103,7 +99,8 @@ class Workers:
 def workers(tmp_path: Path) -> Iterator[Workers]:
     workers = Workers(tmp_path / "calls")
     yield workers
-    workers.end()
+    for one in workers.started:
+        workers.kill(one)
     postgres_server.stop_looking()
 
 

@@ -11,6 +11,7 @@ from anyio.from_thread import start_blocking_portal
 
 from summarizing_context.cli import main
 from summarizing_context.summarizers.extractive.summarizer import summarize_extractively
+from summarizing_context.summarizers.prompts import Prompt, write_prompt
 
 from .protocols import Json, system_text, user_text
 from .server import Answer, ProviderServer, Request, Script, serving
@@ -41,6 +42,13 @@ def serving_apart(script: Script) -> Iterator[ProviderServer]:
 def command(*words: object) -> int:
     """Run a command of ours; its exit status."""
     return main([str(word) for word in words])
+
+
+def kept_prompt(prompt: Prompt, folder: Path) -> Path:
+    """Write a prompt of one's own; its file."""
+    (path := folder / prompt.name / f"v{prompt.version}.md").parent.mkdir(parents=True)
+    path.write_text(write_prompt(prompt), encoding="utf8")
+    return path
 
 
 def same_reports(one: Path | str, other: Path | str) -> bool:

@@ -49,16 +49,11 @@ class Service:
     def __init__(self, address: str, client: httpx2.AsyncClient) -> None:
         self.address, self.client = address, client
 
-    async def ask(self, messages: list[dict[str, Any]], session: str = "s", **more: Any) -> Any:
+    async def ask(self, messages: list[Any], session: str = "s", path: str = "/_view", **more: Any) -> Any:
         body = {"model": "m", "messages": messages, **more}
-        answer = await self.client.post(f"{self.address}/_view", json=body, headers={"x-session-id": session})
+        answer = await self.client.post(f"{self.address}{path}", json=body, headers={"x-session-id": session})
         assert answer.status_code in (200, 204)
-        return answer.json()["messages"] if answer.status_code == 200 else None
-
-    async def post(self, session: str, **more: Any) -> None:
-        """A request of the client itself."""
-        body = {"model": "m", "messages": history(40), **more}
-        await self.client.post(f"{self.address}/v1/chat/completions", json=body, headers={"x-session-id": session})
+        return answer.json().get("messages") if answer.status_code == 200 else None
 
 
 @asynccontextmanager
@@ -155,11 +150,11 @@ async def test_a_compaction_that_no_provider_gets_counts_as_no_request():
     async with service(fake=fake, lends=True) as proxy:
         for compact in (False, True):
             assert await proxy.ask(history(40), tools=tools, compact=compact) is not None
-        await proxy.post("s", tools=tools)
+        await proxy.ask(history(40), path="/v1/chat/completions", tools=tools)
         told = await status(proxy.address)
         [session] = told["sessions"]
         for _ in range(3):
-            await proxy.post("other")
+            await proxy.ask(history(40), "other", "/v1/chat/completions")
     assert len([seen for seen in fake.seen if seen["raw"]]) == 4  # the requests of the client alone
     assert session["cache"]["requests"] == told["requests"] == session["requests"] == 1
     assert told["plugin_views"] == session["plugin_views"] == 2

@@ -99,16 +99,16 @@ async def test_an_event_that_announces_a_stream_does_not_wait_for_the_next_one()
 
 @pytest.mark.parametrize("usage", [b'"\xff"', b"[" * 2_000 + b"]" * 2_000], ids=["no UTF-8", "nested"])
 async def test_a_usage_that_cannot_be_read_is_passed_on(usage):
-    said = [b'data: {"usage": ' + usage + b"}\n\n", b"data: [DONE]\n\n"]
+    said = b'data: {"usage": ' + usage + b"}\n\n"
 
     @streams
     async def pieces() -> AsyncIterator[bytes]:
-        for piece in said:
-            yield piece
-            await asyncio.sleep(0.1)
+        yield said
+        await asyncio.sleep(0.1)
+        yield b"data: [DONE]\n\n"
 
     async with between(Fake(behave=pieces)) as (_, address):
-        assert (await post(address)).content == b"".join(said)
+        assert (await post(address)).content == said + b"data: [DONE]\n\n"
         assert (await status(address))["records"][0]["usage"] is None
 
 

@@ -8,16 +8,9 @@ import anyio
 import psycopg
 import pytest
 
-from summarizing_context import Settings, SummarizingContext, open_context
+from summarizing_context import Settings, SummarizingContext, errors, open_context
 from summarizing_context.contrib.postgres import store as shared
 from summarizing_context.contrib.postgres.store import PostgresStore, read_address, unreachable
-from summarizing_context.errors import (
-    SessionInUseError,
-    SessionLostError,
-    SettingsError,
-    StoreUnreachableError,
-    StoreVersionError,
-)
 from summarizing_context.stores.base import MemoryScope, NewMemory, Place, keep_memories
 from tests import postgres_server
 from tests.contract.store_builders import entries, key, log_of, nothing, numbered, opened
@@ -38,7 +31,7 @@ async def take_over(store: PostgresStore, address: str) -> None:
     """Claim the session `s` of a host that lives on: it may prolong its lease between two statements."""
     for _ in range(20):
         postgres_server.end_leases(address)
-        with suppress(SessionInUseError):
+        with suppress(errors.SessionInUseError):
             await store.claim("s")
             return
     raise AssertionError("the host prolongs its lease again and again")
@@ -61,7 +54,7 @@ async def test_a_host_that_lost_its_lease_writes_nothing_and_is_told(address):
             lambda: keep_memories(old.memories, MemoryScope(None, "s"), [NewMemory("x", {})]),
             lambda: old.checkpoints.delete("s", kept.id),
         ):
-            with pytest.raises(SessionLostError, match=r"session 's': .*open the session again"):
+            with pytest.raises(errors.SessionLostError, match=r"session 's': .*open the session again"):
                 await write()
         assert await new.memories.all(None) == []
         assert await new.checkpoints.listed("s") == [kept]
@@ -184,7 +177,7 @@ async def test_a_host_whose_deletion_waits_keeps_its_sessions_beyond_its_lease(a
                 postgres_server.end_leases(address)
                 deleting = asyncio.create_task(holder.delete_session("old"))
                 await waiting_for_a_lock(address)
-                with pytest.raises(SessionInUseError):
+                with pytest.raises(errors.SessionInUseError):
                     await other.claim("mine")
             assert await deleting
             await holder.append("mine", entries("still mine"), nothing)
@@ -284,7 +277,7 @@ async def test_a_commit_without_an_answer_is_not_done_twice(address, monkeypatch
 
 async def test_a_server_that_is_not_there_is_told(tmp_path):
     store = PostgresStore(f"postgresql://u:secret@/db?host={tmp_path}")
-    with pytest.raises(StoreUnreachableError, match="cannot be reached") as raised:
+    with pytest.raises(errors.StoreUnreachableError, match="cannot be reached") as raised:
         await store.open()
     assert "secret" not in f"{raised.value}{raised.value.__cause__}{store.name}"
 
@@ -298,7 +291,7 @@ async def test_a_store_of_a_later_version_is_refused(address):
     with sql(address) as connection:
         connection.execute("update version set number = 99")
     for read_only in (False, True):
-        with pytest.raises(StoreVersionError, match="99"):
+        with pytest.raises(errors.StoreVersionError, match="99"):
             await PostgresStore(address, read_only=read_only).open()
 
 
@@ -319,7 +312,7 @@ async def test_stores_that_create_one_schema_at_the_same_time_all_succeed(addres
 
 def test_a_wrong_parameter_is_refused():
     for wrong in ("schema=a-b", "schema=pg_x", "lease=soon", "lease=0.1", "schema=a;drop"):
-        with pytest.raises(SettingsError, match=wrong.partition("=")[0]):
+        with pytest.raises(errors.SettingsError, match=wrong.partition("=")[0]):
             read_address(f"postgresql://h/d?{wrong}")
 
 
@@ -327,10 +320,10 @@ def test_a_wrong_parameter_is_refused():
 def test_a_password_that_is_not_escaped_is_not_shown(info):
     store = f"postgresql://{info}@h/d"
     assert "cret" not in repr(Settings(store=store))
-    with suppress(SettingsError):
+    with suppress(errors.SettingsError):
         assert "cret" not in read_address(store).name
     if "#" not in info:
-        with pytest.raises(SettingsError, match="%40") as raised:
+        with pytest.raises(errors.SettingsError, match="%40") as raised:
             read_address(store)
         assert "cret" not in str(raised.value)
         assert raised.value.__cause__ is None
