@@ -46,9 +46,10 @@ def postgres() -> Iterator[str]:
 
 
 @pytest.fixture
-def address(postgres: str, tmp_path: Path) -> str:
+def address(postgres: str, tmp_path: Path) -> Iterator[str]:
     """A store in PostgreSQL that is not there yet."""
-    return postgres_server.address_for(tmp_path)
+    yield postgres_server.address_for(tmp_path)
+    postgres_server.stop_looking()
 
 
 # Modules with tests of several seconds. Every worker begins with some of them, so that none is the last to run.

@@ -29,8 +29,9 @@ LEASE = 60  # seconds; no test waits for its end
 ADDRESS = "TESTS_POSTGRES_ADDRESS"  # for the children of a test
 ENVIRONMENT = {"PATH": os.environ.get("PATH", ""), "LC_ALL": "C", "TZ": "UTC"}
 
-_schemas: set[str] = set()
+_stores: set[str] = set()  # addresses
 _looking: dict[str, Any] = {}  # by address
+_open = ExitStack()
 
 
 class Server:
@@ -124,20 +125,19 @@ def for_the_run() -> Iterator[str]:
     with nullcontext() if given else started() as server:
         os.environ[ADDRESS] = server.url if server else str(given)
         yield os.environ[ADDRESS]
-        if given:
-            _drop(given, *_schemas)
+        for address in list(_stores) if given else ():
+            drop(address)
 
 
-def _drop(url: str, *schemas: str) -> None:
-    with _connected(url) as connection:
-        for schema in schemas:
-            connection.execute(f"drop schema if exists {schema} cascade".encode())
-
-
-def _connected(url: str) -> Any:
+@contextmanager
+def sql(address: str) -> Iterator[Any]:
+    """A bare connection whose tables are those of a store."""
     import psycopg
 
-    return psycopg.connect(url, autocommit=True)
+    known = read_address(address)
+    with psycopg.connect(known.url, autocommit=True) as connection:
+        connection.execute(f"set search_path = {known.schema}".encode())
+        yield connection
 
 
 def address_for(path: str | Path) -> str:
@@ -145,55 +145,45 @@ def address_for(path: str | Path) -> str:
     if is_address(path):
         return str(path)
     named = uuid.uuid4().hex if str(path) == ":memory:" else hashlib.sha256(str(path).encode()).hexdigest()
-    schema = f"test_{named[:24]}"
-    _schemas.add(schema)
     address = os.environ[ADDRESS]
-    return f"{address}{'&' if '?' in address else '?'}schema={schema}&lease={LEASE}"
+    address += f"{'&' if '?' in address else '?'}schema=test_{named[:24]}&lease={LEASE}"
+    _stores.add(address)
+    return address
 
 
-def bury(address: str) -> None:
-    """Wait until the server has ended what the dead had sent, and end their leases: no test waits for those."""
-    known = read_address(address)
-    with _connected(known.url) as connection:
-        wait_for_the_dead(connection)
-        is_there = connection.execute("select to_regclass(%s)", [f"{known.schema}.writers"]).fetchone() != (None,)
-    if is_there:
-        end_leases(address)
-
-
-def end_leases(address: str) -> None:
-    """As if every host had been silent for long."""
-    known = read_address(address)
-    with _connected(known.url) as connection:
-        connection.execute(f"update {known.schema}.writers set until = now() - interval '1 second'".encode())
-
-
-def wait_for_the_dead(connection: Any, still: str = "application_name = 'summarizing-context'") -> None:
-    """Wait until the server has ended what the dead had sent: until none of its connections is `still` so."""
+def bury(address: str, still: str = "application_name = 'summarizing-context'", whose: str = "true") -> None:
+    """Wait until no connection of the dead is `still` so, and end their leases: no test waits for those."""
     asked = f"select state, query from pg_stat_activity where pid <> pg_backend_pid() and {still}"
     until = time.monotonic() + PATIENCE
-    while left := connection.execute(asked.encode()).fetchall():
-        assert time.monotonic() < until, f"the server still works for a host that is dead: {left}"
-        time.sleep(0.01)
+    with sql(address) as connection:
+        while left := connection.execute(asked.encode()).fetchall():
+            assert time.monotonic() < until, f"the server still works for a host that is dead: {left}"
+            time.sleep(0.01)
+    end_leases(address, whose)
+
+
+def end_leases(address: str, whose: str = "true") -> None:
+    """As if these hosts had been silent for long."""
+    with sql(address) as connection:
+        if connection.execute("select to_regclass('writers')").fetchone() != (None,):
+            connection.execute(f"update writers set until = now() - interval '1 second' where {whose}".encode())
 
 
 def rows(address: str, query: str) -> list[tuple[Any, ...]]:
     """What a query finds in a schema, by a connection that stays until `stop_looking`: tests look again and again."""
     if address not in _looking:
-        known = read_address(address)
-        _looking[address] = _connected(known.url)
-        _looking[address].execute(f"set search_path = {known.schema}".encode())
+        _looking[address] = _open.enter_context(sql(address))
     return _looking[address].execute(query.encode()).fetchall()
 
 
 def stop_looking() -> None:
     """Close the connections of `rows`."""
-    while _looking:
-        _looking.popitem()[1].close()
+    _looking.clear()
+    _open.close()
 
 
 def drop(address: str) -> None:
     """Remove the schema of an address, which is not asked for again."""
-    known = read_address(address)
-    _schemas.discard(known.schema)
-    _drop(known.url, known.schema)
+    _stores.discard(address)
+    with sql(address) as connection:
+        connection.execute(f"drop schema if exists {read_address(address).schema} cascade".encode())

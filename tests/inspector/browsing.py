@@ -1,6 +1,7 @@
 """A real browser for tests of the page. Tests that import this are skipped where playwright or chromium is missing."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,30 +23,21 @@ def browser() -> Iterator[Any]:
         browser.close()
 
 
-def enter(page: Any, url: str) -> None:
-    """Go to an inspector as a browser that has opened its link."""
-    name, _, value = COOKIES[url.partition("#")[0]].partition("=")
-    page.context.add_cookies([{"name": name, "value": value, "url": url.partition("#")[0], "sameSite": "Strict"}])
+@contextmanager
+def opened(browser: Any, url: str, **options: Any) -> Iterator[Any]:
+    """A page of an inspector whose link was opened; nothing goes wrong in it, and it asks no other host."""
+    page = browser.new_page(**options)
+    troubles, asked = list[str](), list[str]()
+    page.on("pageerror", lambda error: troubles.append(str(error)))
+    page.on("console", lambda line: line.type == "error" and troubles.append(line.text))
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("dialog", lambda dialog: troubles.append(dialog.message))
+    place = url.partition("#")[0]
+    name, _, value = COOKIES[place].partition("=")
+    page.context.add_cookies([{"name": name, "value": value, "url": place, "sameSite": "Strict"}])
     page.goto(url)
-
-
-class Opened:
-    """A page, and what went wrong in it."""
-
-    def __init__(self, browser: Any, url: str, **options: Any) -> None:
-        self.page = browser.new_page(**options)
-        self.troubles: list[str] = []
-        self.asked: list[str] = []
-        self.page.on("pageerror", lambda error: self.troubles.append(str(error)))
-        self.page.on("console", lambda line: line.type == "error" and self.troubles.append(line.text))
-        self.page.on("request", lambda request: self.asked.append(request.url))
-        self.page.on("dialog", lambda dialog: self.troubles.append(dialog.message))
-        enter(self.page, url)
-        self.page.wait_for_selector("body[data-messages]")
-
-    def __enter__(self) -> Any:
-        return self.page
-
-    def __exit__(self, *_: object) -> None:
-        self.page.close()
-        assert self.troubles == []
+    page.wait_for_selector("body[data-messages]")
+    yield page
+    page.close()
+    assert troubles == []
+    assert {one.split("/")[2] for one in asked} == {url.split("/")[2]}

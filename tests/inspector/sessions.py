@@ -61,13 +61,6 @@ def app_of(store: Path, **options: Any) -> Any:
 COOKIES: dict[str, str] = {}  # that browsers get by the link of each inspector which was started, by its address
 
 
-def opened(link: str) -> str:
-    """The address of an inspector, whose link is opened by this."""
-    with urllib.request.urlopen(link, timeout=120) as page:
-        COOKIES[link.partition("?")[0]] = page.headers["Set-Cookie"].partition(";")[0]
-    return link.partition("?")[0]
-
-
 @contextmanager
 def started(store: Path, folder: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """The command in a process of its own: its address, whose cookie is in `COOKIES`, and the process."""
@@ -78,6 +71,10 @@ def started(store: Path, folder: Path) -> Iterator[tuple[str, subprocess.Popen[s
     given = {**os.environ, "COLUMNS": "200"}
     with subprocess.Popen([*command, "--no-browser", "--config", str(config)], env=given, **pipes) as process:
         try:
-            yield opened(process.stderr.readline().split()[0]), process
+            link = process.stderr.readline().split()[0]
+            url = link.partition("?")[0]
+            with urllib.request.urlopen(link, timeout=120) as page:
+                COOKIES[url] = page.headers["Set-Cookie"].partition(";")[0]
+            yield url, process
         finally:
             process.kill()

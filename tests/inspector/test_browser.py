@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.inspector.browsing import Opened, browser, needs_chromium
+from tests.inspector.browsing import browser, needs_chromium, opened
 from tests.inspector.sessions import RULE, fill_store, run_apart, started, writing
 
 __all__ = ["browser"]
@@ -21,9 +21,15 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path
         yield url, store
 
 
-def test_the_page_shows_all_of_a_session(browser, served):
-    opened = Opened(browser, served[0], viewport={"width": 1366, "height": 900})
-    with opened as page:
+def test_the_page_shows_all_of_a_session_and_what_is_added_without_a_reload(browser, served):
+    url, store = served
+
+    async def add() -> int:
+        async with writing(store) as context:
+            await context.add_message({"role": "user", "content": "LIVE: one more"})
+            return len(context)
+
+    with opened(browser, url, viewport={"width": 1366, "height": 900}) as page:
         assert page.inner_text("#title") == "s1"
         assert page.locator(".track").count() == 4
         for name in ("Log", "Segments", "Tree", "View"):
@@ -47,21 +53,8 @@ def test_the_page_shows_all_of_a_session(browser, served):
         page.get_by_label("Words in messages").fill("push to main")
         page.keyboard.press("Enter")
         page.wait_for_selector("#hits .link")
-    assert {url.split("/")[2] for url in opened.asked} == {served[0].split("/")[2]}
-
-
-def test_a_message_that_is_added_is_seen_without_a_reload(browser, served):
-    url, store = served
-
-    async def add() -> int:
-        async with writing(store) as context:
-            await context.add_message({"role": "user", "content": "LIVE: one more"})
-            return len(context)
-
-    with Opened(browser, url) as page:
         page.get_by_role("tab", name="View").click()
-        count = run_apart(add)
-        page.wait_for_selector(f"body[data-messages='{count}']")
+        page.wait_for_selector(f"body[data-messages='{run_apart(add)}']")
         assert "LIVE: one more" in page.inner_text("#panel-view")
         assert page.inner_text("#live") == "Live"
 
@@ -78,7 +71,7 @@ def test_an_undo_needs_the_typed_name_and_a_message_is_pinned_where_it_is_read(b
             return [one.index for one in context.pins()]
 
     run_apart(cover)
-    with started(store, tmp_path) as (url, _), Opened(browser, url) as page:
+    with started(store, tmp_path) as (url, _), opened(browser, url) as page:
         before = int(page.get_attribute("body", "data-activations"))
         page.get_by_role("button", name="Undo last activation").click()
         button = page.get_by_role("button", name="Undo it")
@@ -98,7 +91,7 @@ def test_an_undo_needs_the_typed_name_and_a_message_is_pinned_where_it_is_read(b
 
 
 def test_the_keyboard_reaches_everything_and_everything_that_can_be_pressed_has_a_name(browser, served):
-    with Opened(browser, served[0], viewport={"width": 1366, "height": 900}) as page:
+    with opened(browser, served[0], viewport={"width": 1366, "height": 900}) as page:
         buttons = page.locator("button:visible").all()
         assert len(buttons) > 20
         assert all((button.get_attribute("aria-label") or button.inner_text()).strip() for button in buttons)
@@ -128,7 +121,7 @@ def test_the_keyboard_reaches_everything_and_everything_that_can_be_pressed_has_
 @pytest.mark.parametrize("width", [1366, 390])
 def test_nothing_stands_beyond_the_edge(browser, served, width, scheme):
     options = {"viewport": {"width": width, "height": 844}, "color_scheme": scheme}
-    with Opened(browser, served[0], **options) as page:
+    with opened(browser, served[0], **options) as page:
         assert page.locator("html").get_attribute("data-theme") == scheme
         for tab in ("Activations", "View", "Rules", "Plan", "Ledger", "Search"):
             page.get_by_role("tab", name=tab).click()

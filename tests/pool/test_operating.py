@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import psycopg
 import pytest
 import yaml
 
@@ -56,7 +55,7 @@ async def test_a_restored_dump_holds_the_sessions_and_the_requests_that_wait(add
         assert done.returncode == 0, done.stderr
     async with opened_store(address, read_only=True) as store:
         log = await log_of(store)
-    with psycopg.connect(known.url, autocommit=True) as connection:
+    with postgres_server.sql(address) as connection:
         connection.execute(f"drop schema {known.schema} cascade".encode())
     await anyio.run_process([str(programs / "pg_restore"), f"--dbname={known.url}", dump])
     postgres_server.end_leases(address)

@@ -43,10 +43,10 @@ class Model:
             await self.released.wait()
         finally:
             self.running -= 1
-        return f"## Done\n- made {range_name(job.range_hash)}"
+        return "none" if job.kind == "rules" else f"## Done\n- made {range_name(job.range_hash)}"
 
     def paid_twice(self) -> int:
-        keys = [(job.range_hash, job.recipe_hash) for job in self.asked if job.kind != "rules"]  # none can be read
+        keys = [(job.kind, job.range_hash, job.recipe_hash) for job in self.asked]
         return len(keys) - len(set(keys))
 
 
@@ -73,9 +73,8 @@ async def opened_worker(given: Settings, model: Model | None, **options: Any) ->
 @asynccontextmanager
 async def working(address: str, model: Model, name: str = "worker", **more: Any) -> AsyncIterator[PoolWorker]:
     """A worker for the length of the block."""
-    drain_within = more.pop("drain_within", PATIENCE)
     given = settings(f"{address}&application_name={name}", "own", **more)
-    async with opened_worker(given, model, drain_within=drain_within) as worker:
+    async with opened_worker(given, model, drain_within=PATIENCE) as worker:
         running = asyncio.create_task(worker.run())
         try:
             yield worker
@@ -95,11 +94,15 @@ async def test_a_fault_that_no_retry_mends_ends_the_worker(address, monkeypatch)
             await worker.run()
 
 
-async def talk(context: SummarizingContext, turns: int = 12, about: str = "tulips") -> None:
+async def talk(context: SummarizingContext, turns: int = 12, about: str = "tulips") -> list[str]:
+    """Add messages with a view behind each two; their texts."""
+    said = []
     for number in range(turns):
-        await context.add_message(user(f"Plant bed {number} with {about}. " * 12))
-        await context.add_message(assistant(f"Bed {number} is planted."))
+        for row in (user(f"Plant bed {number} with {about}. " * 12), assistant(f"Bed {number} is planted.")):
+            await context.add_message(row)
+            said.append(row["content"])
         await context.get_messages_for_request()
+    return said
 
 
 async def until(holds: Callable[[], Any], seconds: float = PATIENCE) -> None:
@@ -126,12 +129,11 @@ async def test_a_worker_makes_what_a_host_asks_for_and_the_host_shows_it(address
         assert await context.wait_idle(PATIENCE)
         assert context.statistics().summaries_pending == 0
         await talk(context, 6)  # views take what is ready at their next activation
-        view = str(await context.get_messages_for_request())
-        assert mine.asked == []
-        assert len(model.asked) > 3
-        assert model.paid_twice() == 0
-        assert "made " in view
+        assert "made " in str(await context.get_messages_for_request())
         assert await context.wait_idle(PATIENCE)
+    assert mine.asked == []
+    assert len(model.asked) > 3
+    assert model.paid_twice() == 0
     assert rows(address, "select count(*) from requests") == [(0,)]
 
 
@@ -145,18 +147,32 @@ async def test_a_worker_that_checks_otherwise_leaves_what_a_host_asks_for(addres
             assert len(await PostgresRequests(store).take(Model.recipe, 1)) == 1
 
 
-async def test_a_pool_that_is_down_costs_stand_ins_alone_and_catches_up(address):
-    mine, model = Model(), Model()
-    async with host(address, model=mine) as context:
+async def test_a_pool_that_is_down_costs_stand_ins_and_one_that_drains_finishes_what_it_makes(address):
+    """And what is redacted reaches neither the database nor a worker."""
+    mine, model, later = Model(), Model(seconds=0.3), Model()
+    redact = lambda text: text.replace(SECRET, "[gone]")  # noqa: E731
+    async with host(address, model=mine, redact=redact) as context:
         with anyio.fail_after(PATIENCE):
-            await talk(context)
+            await talk(context, about=SECRET)
         assert context.statistics().activations
         assert context.statistics().stand_ins > 0
-        assert mine.asked == []
-        async with working(address, model):
+        await until(lambda: rows(address, "select count(*) from requests")[0][0] > 1)
+        requests = rows(address, "select request from requests")
+        async with working(address, model, concurrency=2) as worker:
+            await until(lambda: model.running)
+            worker.drain()
+        assert model.running == 0
+        made = rows(address, "select count(*) from summaries")[0][0]
+        assert made == len(model.asked)  # all that was begun was kept
+        async with working(address, later, "later"):
             assert await context.wait_idle(PATIENCE)
-        assert model.paid_twice() == 0
         assert context.statistics().summaries_pending == 0
+    assert mine.asked == []
+    model.asked += later.asked
+    assert model.paid_twice() == 0
+    assert all(SECRET not in bytes(request).decode() for (request,) in requests)
+    assert all(SECRET not in job.prompt for job in model.asked)
+    assert any("[gone]" in job.prompt for job in model.asked)
 
 
 async def test_nothing_is_paid_twice_where_hosts_and_workers_make_summaries(address):
@@ -205,55 +221,24 @@ async def test_a_request_that_goes_on_failing_is_tried_again_later_and_later_and
     await store.close()
 
 
-async def test_what_is_redacted_reaches_neither_the_database_nor_the_worker(address):
-    model = Model()
-    redact = lambda text: text.replace(SECRET, "[gone]")  # noqa: E731
-    async with host(address, redact=redact) as context:
-        await asking(address, context, SECRET)
-        asked = rows(address, "select request from requests")
-        async with working(address, model):
-            assert await context.wait_idle(PATIENCE)
-    assert all(SECRET not in bytes(request).decode() for (request,) in asked)
-    assert all(SECRET not in job.prompt for job in model.asked)
-    assert any("[gone]" in job.prompt for job in model.asked)
-
-
 @pytest.mark.parametrize("meanwhile", [False, True])
 async def test_what_a_session_asked_goes_with_it_also_where_a_worker_makes_it_meanwhile(address, meanwhile):
     model = Model()
     async with host(address) as context:
         await asking(address, context)
-    if meanwhile:
-        model.released.clear()
-    else:
+    model.released.clear()
+    if not meanwhile:
         await delete(address, "s")
     async with working(address, model):
         if meanwhile:
             await until(lambda: model.running > 1)
             await delete(address, "s")
-            model.released.set()
-            await until(lambda: rows(address, "select count(*) from claims") == [(0,)])
-        else:
-            await asyncio.sleep(0.3)
+        model.released.set()
+        await asyncio.sleep(0.3)
+        await until(lambda: rows(address, "select count(*) from claims") == [(0,)])
     assert meanwhile or model.asked == []
     for table in ("requests", "summaries"):
         assert rows(address, f"select count(*) from {table}") == [(0,)]
-
-
-async def test_a_worker_that_drains_finishes_what_it_makes(address):
-    model, next_one = Model(seconds=0.3), Model()
-    async with host(address) as context:
-        await talk(context)
-        async with working(address, model, concurrency=2) as worker:
-            await until(lambda: model.running)
-            worker.drain()
-        assert model.running == 0
-        made = rows(address, "select count(*) from summaries")[0][0]
-        assert made == len(model.asked)  # all that was begun was kept
-        async with working(address, next_one, "next"):
-            assert await context.wait_idle(PATIENCE)
-    model.asked += next_one.asked
-    assert model.paid_twice() == 0
 
 
 async def test_a_pool_needs_a_shared_store_and_a_model_with_a_name(address, tmp_path):

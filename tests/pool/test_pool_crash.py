@@ -17,22 +17,19 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import psycopg
 import pytest
 
-from summarizing_context import Settings, SummarizingContext, SummaryJob, open_context
+from summarizing_context import Settings, SummaryJob, open_context
 from summarizing_context.contrib.postgres.pool import PostgresRequests, pool_worker
-from summarizing_context.contrib.postgres.store import PostgresStore, read_address
+from summarizing_context.contrib.postgres.store import PostgresStore
 from summarizing_context.stores.base import SummaryKey
-from summarizing_context.testing import range_name
 from tests import postgres_server
-from tests.laws.builders import assistant, user
-from tests.pool.test_pool import PATIENCE, settings, until
+from tests.pool.test_pool import PATIENCE, Model, settings, talk, until
 from tests.postgres_server import rows
 
 KILLS = max(3, int(os.environ.get("POSTGRES_KILLS", "9")) // 3)
 SERVER_DIES = 3  # every so many workers, it is the server
-TURNS = 3  # of the session before each kill
+TURNS = 5  # of the session before each kill
 
 
 def note(calls: str, what: str, range_hash: str) -> None:
@@ -41,18 +38,17 @@ def note(calls: str, what: str, range_hash: str) -> None:
         file.write(f"{what} {range_hash} {os.getpid()}\n".encode())
 
 
-class Model:
-    """A model that takes from none to some milliseconds, as the content has it; known by one name on all machines."""
-
-    recipe = "pool-crash-tests/1"
+class Noting(Model):
+    """It takes from none to some milliseconds, as the content has it."""
 
     def __init__(self, calls: str) -> None:
+        super().__init__()
         self._calls = calls
 
     async def summarize(self, job: SummaryJob) -> str:
         note(self._calls, "began", job.range_hash)
         await asyncio.sleep(int(job.range_hash[:2], 16) % 40 / 1_000)
-        return f"## Done\n- worked on {range_name(job.range_hash)}"
+        return await super().summarize(job)
 
 
 async def work(address: str, calls: str) -> None:
@@ -66,7 +62,7 @@ async def work(address: str, calls: str) -> None:
 
     PostgresRequests.answer = noted
     given = Settings(store=address, concurrency=4, attempts=1)
-    async with pool_worker(given, store, summarizer=Model(calls), drain_within=5) as worker:
+    async with pool_worker(given, store, summarizer=Noting(calls), drain_within=5) as worker:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.drain)
         await worker.run()
     await store.close()
@@ -77,22 +73,18 @@ class Workers:
 
     def __init__(self, calls: Path) -> None:
         self._calls = calls
-        self._started: list[subprocess.Popen[bytes]] = []
+        self.started: list[subprocess.Popen[bytes]] = []
         self.killed: set[int] = set()
 
     def start(self, address: str) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "tests.pool.test_pool_crash", address, str(self._calls)]
-        self._started.append(subprocess.Popen(command, cwd=Path(__file__).parents[2]))
-        return self._started[-1]
+        self.started.append(subprocess.Popen(command, cwd=Path(__file__).parents[2]))
+        return self.started[-1]
 
     def kill(self, worker: subprocess.Popen[bytes]) -> None:
         worker.kill()
         worker.wait()
         self.killed.add(worker.pid)
-
-    def end(self) -> None:
-        for one in self._started:
-            self.kill(one)
 
     def calls(self) -> list[tuple[str, str, int]]:
         lines = self._calls.read_text().splitlines() if self._calls.exists() else []
@@ -107,46 +99,30 @@ class Workers:
 def workers(tmp_path: Path) -> Iterator[Workers]:
     workers = Workers(tmp_path / "calls")
     yield workers
-    workers.end()
+    for one in workers.started:
+        workers.kill(one)
     postgres_server.stop_looking()
 
 
-def bury(address: str) -> None:
-    """End the lease of dead workers, so that no test waits for it."""
-    known = read_address(address)
-    with psycopg.connect(known.url, autocommit=True) as connection:
-        connection.execute(f"set search_path = {known.schema}".encode())
-        postgres_server.wait_for_the_dead(connection, "state <> 'idle'")
-        connection.execute("update writers set until = now() - interval '1 second' where pid <> %s", [os.getpid()])
-
-
-async def go_on(context: SummarizingContext, added: list[str]) -> None:
-    for _ in range(TURNS):
-        for row in (user(f"Plant bed {len(added)} with tulips. " * 20), assistant(f"Bed {len(added)} is planted.")):
-            await context.add_message(row)
-            added.append(row["content"])
-        await context.get_messages_for_request()
-
-
 async def test_killed_workers_and_a_killed_server_lose_no_summary_and_pay_none_twice(workers, tmp_path):
-    rng = random.Random(1)
-    added: list[str] = []
+    rng, added = random.Random(1), list[str]()
     with postgres_server.started() as server:
         address = f"{server.url}&schema=pool&lease=30"
         given = settings(f"{address}&application_name=host", "pool")
-        model = Model(str(tmp_path / "calls"))  # of the host: it would note its calls
+        model = Noting(str(tmp_path / "calls"))  # of the host: it would note its calls
         async with open_context(given, summarizer=model) as context:
             for number in range(KILLS):
-                await go_on(context, added)
+                added += await talk(context, TURNS, f"tulips {number}")
                 worker, wanted = workers.start(address), rng.randint(1, 3)
                 await until(lambda worker=worker, wanted=wanted: workers.called(worker.pid) >= wanted)
                 await anyio.sleep(rng.random() / 50)
                 if number % SERVER_DIES == SERVER_DIES - 1:
                     await anyio.to_thread.run_sync(server.stop, signal.SIGKILL)
                     await anyio.to_thread.run_sync(server.start)
-                    await go_on(context, added)
+                    added += await talk(context, TURNS, f"roses {number}")
                 workers.kill(worker)
-                await anyio.to_thread.run_sync(bury, address)
+                own = f"pid <> {os.getpid()}"
+                await anyio.to_thread.run_sync(postgres_server.bury, address, "state <> 'idle'", own)
             last = workers.start(address)
             assert await context.wait_idle(PATIENCE)
             assert context.statistics().summaries_pending == 0

@@ -2,7 +2,7 @@
 
 import json
 
-from .protocols import Json, spoken_at, system_text, user_text
+from .protocols import Json, system_text, user_text
 from .serve import honest
 from .server import Answer, Request
 
@@ -38,5 +38,4 @@ def says(body: Json) -> str:
 
 
 def answering(request: Request) -> Answer:
-    reply = spoken_at(request.path).reply(says(request.body))
-    return Answer(body=json.dumps(reply).encode())
+    return Answer(model=says)

@@ -1,6 +1,5 @@
 """The provider on the loopback for commands, which have an event loop of their own."""
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,8 +11,9 @@ from anyio.from_thread import start_blocking_portal
 
 from summarizing_context.cli import main
 from summarizing_context.summarizers.extractive.summarizer import summarize_extractively
+from summarizing_context.summarizers.prompts import Prompt, write_prompt
 
-from .protocols import Json, spoken_at, system_text, user_text
+from .protocols import Json, system_text, user_text
 from .server import Answer, ProviderServer, Request, Script, serving
 
 SDKS = (anthropic, openai)  # imported before the clock of a call runs
@@ -29,8 +29,7 @@ def honest(body: Json, max_tokens: int = 400) -> str:
 def answering(request: Request) -> Answer:
     """An honest summary, and no rules."""
     is_rules = system_text(request.body).startswith("You read what the human")
-    text = "none" if is_rules else honest(request.body)
-    return Answer(body=json.dumps(spoken_at(request.path).reply(text)).encode())
+    return Answer(model=lambda body: "none" if is_rules else honest(body))
 
 
 @contextmanager
@@ -43,6 +42,13 @@ def serving_apart(script: Script) -> Iterator[ProviderServer]:
 def command(*words: object) -> int:
     """Run a command of ours; its exit status."""
     return main([str(word) for word in words])
+
+
+def kept_prompt(prompt: Prompt, folder: Path) -> Path:
+    """Write a prompt of one's own; its file."""
+    (path := folder / prompt.name / f"v{prompt.version}.md").parent.mkdir(parents=True)
+    path.write_text(write_prompt(prompt), encoding="utf8")
+    return path
 
 
 def same_reports(one: Path | str, other: Path | str) -> bool:

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from summarizing_context.evaluation.demo import demo_session
-from summarizing_context.summarizers.prompts import latest, write_prompt
+from summarizing_context.summarizers.prompts import latest
 from tests.cli.commands import write_transcript
 from tests.privacy import open_to_others
 
 from .asking import JUDGE, QUESTIONS, WRITER, answering, kind_of
 from .protocols import KEY, OPENAI, completion, system_text
-from .serve import command, same_reports, serving_apart
+from .serve import command, kept_prompt, same_reports, serving_apart
 from .server import Answer, ProviderServer
 
 SECRET = "sk-abcdefghijklmnop1234"
@@ -38,15 +38,12 @@ def ask(log: Path, server: ProviderServer | None, *more: object, budget: str = "
     return command("eval", "ask", log, "--budget", budget, *models, "--base-url", url, "--questions", 3, "--yes", *more)
 
 
-def prompt_of_ones_own(folder: Path) -> Path:
-    prompt = replace(latest("segment"), version=9, text=f"{latest('segment').text}\nKeep every port.")
-    (folder / "segment").mkdir(parents=True)
-    (folder / "segment" / "v9.md").write_text(write_prompt(prompt), encoding="utf8")
-    return folder
+MINE = replace(latest("segment"), version=9, text=f"{latest('segment').text}\nKeep every port.")
 
 
 def test_two_models_ask_and_answer_and_the_folder_shows_it_again(log, tmp_path, monkeypatch, capsys):
-    prompts, config, folder = prompt_of_ones_own(tmp_path / "mine"), tmp_path / "mine.toml", Path("eval-ask")
+    prompts, config, folder = tmp_path / "mine", tmp_path / "mine.toml", Path("eval-ask")
+    kept_prompt(MINE, prompts)
     config.write_text(f'[summarizing_context]\nsummarizer = "openai"\nmodel = "{WRITER}"\nhigh_water = 0.8\n')
     own = partial(ask, log, models=("--config", config, "--prompts", prompts, "--judge-model", JUDGE))
     with serving_apart(answering) as server:
@@ -123,7 +120,7 @@ def test_wrong_arguments_are_explained_on_one_line(log, given, said, capsys):
 
 
 def test_tuning_on_the_folder_has_answers_from_both_prompts_read_and_marked(log, tmp_path):
-    prompt = prompt_of_ones_own(tmp_path / "mine") / "segment" / "v9.md"
+    prompt = kept_prompt(MINE, tmp_path / "mine")
     with serving_apart(answering) as server:
         assert ask(log, server, "--arms", "ours,tail") == 0
         asked = len(server.requests)

@@ -76,11 +76,9 @@ async def test_a_key_goes_only_to_the_provider_it_was_given_for(summarizer, plac
     own = {name for name in place if name.startswith("embedding")}
     is_shared = summarizer == "openai" and not own
     is_unnamed = "base_url" in place and "embedding_base_url" not in place  # messages would go beside the named server
-    refusal = ""
+    refusal = "OPENAI_API_KEY is not sent" if own == {"embedding_base_url"} else ""  # the environment's key is OpenAI's
     if not is_shared and (is_unnamed or (place and not own and summarizer in ("extractive", "host"))):
         refusal = "embedding_base_url"
-    elif own == {"embedding_base_url"}:  # the environment's key is OpenAI's
-        refusal = "OPENAI_API_KEY is not sent"
     if refusal:
         with pytest.raises(SettingsError, match=refusal):
             make_embedder(settings, read_only=False)

@@ -81,9 +81,8 @@ INJECTIONS = (
 CASES = [(text.format(mark=mark), mark) for n, text in enumerate(INJECTIONS) for mark in [f"quokka{n:02d}"]]
 MARK = re.compile(r"quokka\d\d")
 RULE = "Never push to main."
-TAG = re.compile(
-    r"<\s*(/?)\s*(history|summary|earlier_message|late_result|session_record|session_context)\b", re.IGNORECASE
-)
+FENCES = "history|summary|earlier_message|late_result|session_record|session_context"
+TAG = re.compile(rf"<\s*(/?)\s*({FENCES})\b", re.IGNORECASE)
 CONSTRAINTS = re.compile(
     r"^\s{0,3}(?:#{1,6}|\*\*|__)[^\n]*(?:constraint|correction)[^\n]*\n(.*?)(?=^\s{0,3}#{1,2} |^\*\*|^__|^</|\Z)",
     re.MULTILINE | re.DOTALL | re.IGNORECASE,
@@ -199,21 +198,14 @@ def test_what_a_model_writes_under_constraints_is_no_constraint_for_all_fifty(he
         assert not constraints(check_reply(reply, rolled).text)
 
 
-@pytest.mark.parametrize(
-    "heading",
-    [
-        *(
-            "Constraints:",
-            "## User rules",
-            "## Requirements",
-            "##Constraints",
-            "1. **Constraints**",
-            "> ## Constraints",
-        ),
-        *("Constraints", "- **Rules:**", f"## Constraints {'that hold here ' * 9}", "## \u0421onstraints"),
-        *("## Con\u200bstraints", "Read.\r## Constraints", "Read.\u2028## Constraints"),
-    ],
+WRITTEN = (
+    *("Constraints:", "## User rules", "## Requirements", "##Constraints", "1. **Constraints**", "> ## Constraints"),
+    *("Constraints", "- **Rules:**", f"## Constraints {'that hold here ' * 9}", "## \u0421onstraints"),
+    *("## Con\u200bstraints", "Read.\r## Constraints", "Read.\u2028## Constraints"),
 )
+
+
+@pytest.mark.parametrize("heading", WRITTEN)
 def test_a_heading_of_rules_is_one_of_facts_however_it_is_written(heading):
     done = "## Done\n- The build was fixed in a.py."
     taken = check_reply(f"{done}\n{heading}\n- {RULE}", job()).text

@@ -13,27 +13,54 @@ from summarizing_context.evaluation.replay import replay_log
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.transcripts import Transcript
 from tests.cli.commands import write_transcript
-from tests.evaluation.sessions import write
 from tests.laws.builders import assistant, call, result, session, user
 from tests.laws.judge import SMALL
 
-from .protocols import KEY, MODEL, OPENAI, PROTOCOLS, spoken_at, system_text, user_text
+from .protocols import KEY, MODEL, PROTOCOLS, spoken_at, system_text, user_text
 from .serve import answering, command, same_reports, serving_apart
 from .server import Answer, Request, serving
 
 for_all = pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda one: one.name)
 
 
+TOKEN = "hf_" + "Qx7ZpLm4Rt" * 4
+LINES = [f"MATERIAL{at:02}{'kQ7zW3' * 8}" for at in range(5)]
+BLOCK = "\n".join(["-----BEGIN PRIVATE KEY-----", *LINES, "-----END PRIVATE KEY-----"])
+PART = 12  # characters
+PARTS = {text[at : at + PART] for text in (TOKEN, *LINES) for at in range(len(text) - PART + 1)}
+
+
+def used(id: str, said: str, **arguments: str) -> list[dict[str, Any]]:
+    return [call("openai", (id, "run", arguments)), result("openai", id, said)]
+
+
+def transcript(folder: Path) -> Path:
+    """Both secrets in words, in blocks that cut them, in JSON, and as values that later calls use."""
+    said = f"The token is {TOKEN}, and the key:\n{BLOCK}\nKeep both in src/vault.py, port 8417."
+    parts = (TOKEN[:20], f"{TOKEN[20:]} and", BLOCK[:90], f"{BLOCK[90:]} so")
+    told = [(user, assistant)[at % 2](f"Row {at} tells of the harbour and its boats. " * 20) for at in range(36)]
+    uses = [row for at in range(4) for row in used(f"u{at}", "done", path="src/vault.py", token=TOKEN, key=BLOCK)]
+    given = json.dumps({"out": BLOCK, "token": TOKEN})
+    rows = [user(said), user([{"type": "text", "text": text} for text in parts])]
+    rows += [*used("a", given, command="cat src/vault.py", path="src/vault.py"), *told[:24], *uses, *told[24:], *uses]
+    return write_transcript(folder / "vault.jsonl", rows)
+
+
+def held(text: str) -> list[str]:
+    return sorted(part for part in PARTS if part in text)
+
+
 @for_all
 def test_a_recorded_run_is_replayed_to_the_byte(protocol, tmp_path, monkeypatch, capsys):
+    """And no part of a secret of its transcript is sent, or stands in a file that is written."""
     key = f"{protocol.name.upper()}_API_KEY"
     monkeypatch.setenv(key, KEY)
     monkeypatch.setattr("sys.stdin", StringIO())  # no answer to a question
-    asked = ("--budget", 1_500, "--summarizer", protocol.name, "--cassette", tmp_path / "c.jsonl")
-    case = write(tmp_path / "case", 1, turns=9, later=7)
+    case, written = transcript(tmp_path), tmp_path / "written"
+    asked = ("--budget", "2k", "--summarizer", protocol.name, "--cassette", written / "c.jsonl", "--jobs", 1)
 
     def play(name: str, *more: object, model: str = MODEL) -> int:
-        return command("eval", "run", case, *asked, "--model", model, "--out", tmp_path / name, *more)
+        return command("eval", "run", case, *asked, "--model", model, "--out", written / name, *more)
 
     with serving_apart(answering) as server:
         url = ("--base-url", protocol.base_url(server.root))
@@ -44,16 +71,22 @@ def test_a_recorded_run_is_replayed_to_the_byte(protocol, tmp_path, monkeypatch,
         assert len(server.requests) == 0
         assert play("record", *url, "--yes", "--max-calls", 2) == 4
         assert "max_calls" in capsys.readouterr().err
-        assert play("record", *url, "--yes") == 0
-        assert f"{len(server.requests) - 2:,} calls" in capsys.readouterr().err
+        assert play("record", *url, "--yes", "--json", written / "told.json") == 0
+        sent = [json.dumps(request.body) for request in server.requests]
+        assert f"{len(sent) - 2:,} calls" in capsys.readouterr().err
     monkeypatch.delenv(key)
     assert play("run") == 0, "without a server"
-    assert same_reports(tmp_path / "run", tmp_path / "record")
-    assert MODEL in (tmp_path / "run" / "report.json").read_text("utf8")
-    assert "127.0.0.1" not in (tmp_path / "run" / "report.html").read_text("utf8")
+    assert same_reports(written / "run", written / "record")
+    assert MODEL in (written / "run" / "report.json").read_text("utf8")
+    assert "127.0.0.1" not in (written / "run" / "report.html").read_text("utf8")
     capsys.readouterr()
     assert play("run", model="another-model") == 2
     assert "another-model at" in capsys.readouterr().err
+    files = [path for path in written.rglob("*") if path.is_file()]
+    assert {"c.jsonl", "told.json", "report.html"} <= {path.name for path in files}
+    assert not any(held(text) for text in (*sent, *(path.read_text("utf8") for path in files)))
+    assert held(case.read_text("utf8"))  # what is looked for can be found
+    assert any("src/vault.py" in text for text in sent)
 
 
 # A dry run tells what a real one then asks for, and asks for nothing itself.
@@ -84,51 +117,3 @@ async def test_a_dry_run_tells_the_calls_and_the_tokens_of_the_real_one(protocol
     assert sum("consecutive parts" in system_text(one.body) for one in server.requests) > 0
     assert told.model_input_tokens == pytest.approx(real.model_input_tokens, rel=0.03)
     assert (told.messages, told.history_tokens) == (real.messages, real.history_tokens)
-
-
-# No part of a secret of a transcript is sent, or stands in a file that is written.
-
-TOKEN = "hf_" + "Qx7ZpLm4Rt" * 4
-LINES = [f"MATERIAL{at:02}{'kQ7zW3' * 8}" for at in range(5)]
-BLOCK = "\n".join(["-----BEGIN PRIVATE KEY-----", *LINES, "-----END PRIVATE KEY-----"])
-PART = 12  # characters
-PARTS = {text[at : at + PART] for text in (TOKEN, *LINES) for at in range(len(text) - PART + 1)}
-
-
-def used(id: str, said: str, **arguments: str) -> list[dict[str, Any]]:
-    """A call and its result."""
-    return [call("openai", (id, "run", arguments)), result("openai", id, said)]
-
-
-def transcript(folder: Path) -> Path:
-    """Both secrets in words, in blocks that cut them, in JSON, and as values that later calls use."""
-    said = f"The token is {TOKEN}, and the key:\n{BLOCK}\nKeep both in src/vault.py, port 8417."
-    parts = (TOKEN[:20], f"{TOKEN[20:]} and", BLOCK[:90], f"{BLOCK[90:]} so")
-    told = [(user, assistant)[at % 2](f"Row {at} tells of the harbour and its boats. " * 20) for at in range(36)]
-    uses = [row for at in range(4) for row in used(f"u{at}", "done", path="src/vault.py", token=TOKEN, key=BLOCK)]
-    given = json.dumps({"out": BLOCK, "token": TOKEN})
-    rows = [user(said), user([{"type": "text", "text": text} for text in parts])]
-    rows += [*used("a", given, command="cat src/vault.py", path="src/vault.py"), *told[:24], *uses, *told[24:], *uses]
-    return write_transcript(folder / "vault.jsonl", rows)
-
-
-def held(text: str) -> list[str]:
-    return sorted(part for part in PARTS if part in text)
-
-
-def test_no_part_of_a_secret_is_sent_or_written(tmp_path, monkeypatch):
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    cases, written = transcript(tmp_path), tmp_path / "written"
-    asked = ["eval", "run", cases, "--budget", "2k", "--model", MODEL]
-    asked += ["--cassette", written / "c.jsonl", "--json", written / "told.json"]
-    with serving_apart(answering) as server:
-        assert command(*asked, "--base-url", OPENAI.base_url(server.root), "--yes", "--out", written / "record") == 0
-        sent = [json.dumps(request.body) for request in server.requests]
-    assert command(*asked, "--jobs", 1, "--out", written / "run") == 0
-    files = [path for path in written.rglob("*") if path.is_file()]
-    assert {"c.jsonl", "told.json", "report.html"} <= {path.name for path in files}
-    found = [held(text) for text in (*sent, *(path.read_text("utf8") for path in files))]
-    assert sent
-    assert not any(found)
-    assert held(cases.read_text("utf8"))  # what is looked for can be found
-    assert any("src/vault.py" in text for text in sent)

@@ -13,7 +13,6 @@ from summarizing_context.errors import SettingsError, SummarizerError, Summarize
 from summarizing_context.summarizers.base import SummaryReply
 from summarizing_context.summarizers.sdk import Fault
 from summarizing_context.summarizers.verification import Refusal
-from tests.docs.checkout import run_python
 from tests.summarizers.scripted import job
 
 from .protocols import KEY, MODEL, PROTOCOLS, Protocol
@@ -85,10 +84,8 @@ async def test_without_a_model_or_a_key_a_context_is_not_opened_but_to_be_read(p
     keyless = settings(protocol, store=str(tmp_path / "run.db"), api_key=None)
     for variable in protocol.keys:
         monkeypatch.delenv(variable, raising=False)
-    for wrong, said in (
-        (settings(protocol, model=None), f"'{protocol.name}' needs a model .* for example model = '[a-z]"),
-        (keyless, protocol.keys[0]),
-    ):
+    no_model = f"'{protocol.name}' needs a model .* for example model = '[a-z]"
+    for wrong, said in ((settings(protocol, model=None), no_model), (keyless, protocol.keys[0])):
         with pytest.raises(SettingsError, match=said):
             await open_context(wrong).__aenter__()
     for variable in protocol.keys:
@@ -116,17 +113,3 @@ async def test_a_context_closes_its_summarizer(protocol):
         assert not server.connections
     left = {thread.name for thread in set(threading.enumerate()) - threads}
     assert {name for name in left if not name.startswith(("AnyIO worker", "asyncio_"))} == set()  # of the loop itself
-
-
-def test_the_sdk_is_not_imported_before_the_first_call(protocol):
-    code = f"""
-import sys, asyncio, summarizing_context as sc
-async def main():
-    async with sc.open_context(sc.Settings(summarizer={protocol.name!r}, model='m', api_key='k')) as context:
-        await context.add_message({{'role': 'user', 'content': 'hello'}})
-        await context.get_messages_for_request()
-asyncio.run(main())
-assert not {{'openai', 'anthropic', 'httpx', 'httpx2'}} & sys.modules.keys()
-"""
-    done = run_python(["-c", code])
-    assert done.returncode == 0, done.stdout

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from summarizing_context.summarizers.prompts import latest, names, write_prompt
+from summarizing_context.summarizers.prompts import latest, names
 from tests.evaluation.sessions import write
 
-from .protocols import KEY, MODEL, OPENAI, Json, completion, system_text, user_text
-from .serve import command, honest, same_reports, serving_apart
+from .protocols import KEY, MODEL, OPENAI, Json, system_text, user_text
+from .serve import command, honest, kept_prompt, same_reports, serving_apart
 from .server import Answer, ProviderServer, Request
 
 BETTER = "- Keep every id that a call used."
@@ -44,15 +44,14 @@ def says(body: Json) -> str:
 
 
 def answering(request: Request) -> Answer:
-    return Answer(body=json.dumps(completion(says(request.body))).encode())
+    return Answer(model=says)
 
 
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write(tmp_path / "logs", *range(1, 6), turns=7, later=5)  # five, from which on a verdict is given
     (tmp_path / "small.toml").write_text(SMALL, encoding="utf8")
-    (tmp_path / "mine" / "segment").mkdir(parents=True)
-    (tmp_path / "mine" / "segment" / "v7.md").write_text(write_prompt(MINE), encoding="utf8")
+    kept_prompt(MINE, tmp_path / "mine")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setattr("sys.stdin", StringIO())  # no answer to a question
@@ -107,10 +106,8 @@ def test_a_prompt_that_is_no_better_changes_nothing_and_one_that_cannot_serve_is
     assert told["tuning"]["winner"] == "start"
     assert "equal on every question" in told["verdict"]
     assert told["tuning"]["diff"] == told["written"] == []
-    for right, wrong, words in (
-        ("## Done", "## Work", "its sections must be the fixed ones"),
-        ("{{max_tokens}}", "900", "it lacks the placeholder {{max_tokens}}"),
-    ):
+    sections, lacks = "its sections must be the fixed ones", "it lacks the placeholder {{max_tokens}}"
+    for right, wrong, words in (("## Done", "## Work", sections), ("{{max_tokens}}", "900", lacks)):
         (checkout / "mine.md").write_text(SHIPPED.text.replace(right, wrong), encoding="utf8")
         assert tune("--prompt", "mine.md") == 2
         assert f"mine.md: {words}" in capsys.readouterr().err

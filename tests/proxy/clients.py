@@ -1,6 +1,5 @@
 """Sessions of many steps through the providers' own SDKs, as agents have them, and what is said of their requests."""
 
-import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -132,9 +131,7 @@ class ResponsesAgent(Agent):
         self.history += [item.model_dump(exclude_none=True) for item in reply.output]
 
 
-def plain(item: Mapping[str, Any]) -> Any:
-    """A message without cache marks, as a provider's cache compares it."""
-    return json.loads(canonical(item))
+AGENTS = [AnthropicAgent, ChatAgent, ResponsesAgent]
 
 
 def begins_with(now: Sequence[Any], before: Sequence[Any]) -> bool:

@@ -125,12 +125,7 @@ def answer_anthropic(body: Any, number: int, tokens: int, text: str = "") -> tup
     whole |= {"content": blocks, "stop_reason": stop, "stop_sequence": None, "usage": usage}
     events: list[Any] = [{"type": "message_start", "message": {**whole, "content": [], "stop_reason": None}}]
     for at, block in enumerate(blocks):
-        filled = {"text": ("text",), "thinking": ("thinking", "signature")}.get(block["type"], ())
-        empty = {**block, **(dict.fromkeys(filled, "") or {"input": {}})}
-        deltas: list[Any] = [{"type": f"{name}_delta", name: block[name]} for name in filled]
-        deltas = deltas or [{"type": "input_json_delta", "partial_json": json.dumps(block["input"])}]
-        events.append({"type": "content_block_start", "index": at, "content_block": empty})
-        events += [{"type": "content_block_delta", "index": at, "delta": each} for each in deltas]
+        events.append({"type": "content_block_start", "index": at, "content_block": block})  # it begins complete
         events.append({"type": "content_block_stop", "index": at})
     ended = {"type": "message_delta", "delta": {"stop_reason": stop}, "usage": {"output_tokens": 300}}
     return whole, [*events, ended, {"type": "message_stop"}]

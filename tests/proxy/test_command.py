@@ -4,11 +4,13 @@ import fcntl
 import json
 import os
 import pty
+import shlex
 import signal
 import socket
 import subprocess
 import sys
 import termios
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -18,27 +20,16 @@ from summarizing_context.contrib.serving import bound_socket
 
 PROGRAM = [sys.executable, "-m", "summarizing_context", "proxy"]
 
-ASKING = """
-import json, os, sys, urllib.request
-ask = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
-told = json.load(ask(os.environ["ANTHROPIC_BASE_URL"] + "/_status"))
-assert os.environ["OPENAI_BASE_URL"].endswith("/v1")
-print(told["requests"], told["summarizer"])
-sys.exit(7)
-"""
 
-
-def test_a_command_runs_behind_a_proxy_of_its_own(tmp_path):
-    store = ["--store", str(tmp_path / "run.db"), "--summarizer", "client"]
-    command = [*PROGRAM, "run", *store, "--", sys.executable, "-c", ASKING]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert (done.stdout.split(), done.returncode) == (["0", "client"], 7)
+def running(folder: Path, code: str) -> list[str]:
+    """The command that runs a program of Python behind a proxy."""
+    store = ["--store", str(folder / "run.db"), "--summarizer", "client"]
+    return [*PROGRAM, "run", *store, "--", sys.executable, "-c", code]
 
 
 def test_what_ends_the_proxy_of_a_command_ends_the_command_too(tmp_path):
     sleeping = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
-    command = [*PROGRAM, "run", "--store", str(tmp_path / "run.db"), "--", sys.executable, "-c", sleeping]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(running(tmp_path, sleeping), stdout=subprocess.PIPE, text=True) as process:
         pid = int(process.stdout.readline())
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 128 + signal.SIGTERM
@@ -47,10 +38,12 @@ def test_what_ends_the_proxy_of_a_command_ends_the_command_too(tmp_path):
 
 
 COUNTING = """
-import signal, sys, time
+import json, os, signal, sys, time, urllib.request
 told = []
 signal.signal(signal.SIGINT, lambda *_: told.append(1))
-print("ready", flush=True)
+ask = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
+assert os.environ["OPENAI_BASE_URL"].endswith("/v1")
+print(json.load(ask(os.environ["ANTHROPIC_BASE_URL"] + "/_status"))["summarizer"], flush=True)
 while not told:
     time.sleep(0.05)
 time.sleep(1)  # another would be here by now
@@ -58,18 +51,16 @@ sys.exit(10 + len(told))
 """
 
 
-@pytest.mark.parametrize("alone", [False, True], ids=["at the terminal", "of the proxy alone"])
+@pytest.mark.parametrize("alone", [False, True])
 def test_an_interrupt_at_a_terminal_reaches_the_command_once(tmp_path, alone):
+    """The command runs behind a proxy of its own, and its exit status is that of the whole."""
     keyboard, terminal = pty.openpty()
-    command = [*PROGRAM, "run", "--store", str(tmp_path / "run.db"), "--", sys.executable, "-c", COUNTING]
     own = {} if alone else {"stdin": terminal, "preexec_fn": lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0)}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True, **own) as process:
+    own |= {"stdout": subprocess.PIPE, "text": True, "start_new_session": True}
+    with subprocess.Popen(running(tmp_path, COUNTING), **own) as process:
         try:
-            assert process.stdout.readline() == "ready\n"
-            if alone:
-                process.send_signal(signal.SIGINT)
-            else:
-                os.write(keyboard, b"\x03")
+            assert process.stdout.readline() == "client\n"
+            process.send_signal(signal.SIGINT) if alone else os.write(keyboard, b"\x03")
             assert process.wait(60) == 11
         finally:
             process.terminate()
@@ -116,8 +107,7 @@ def test_a_proxy_serves_tells_its_status_and_ends(tmp_path, capsys):
             for _ in range(100):
                 if main(["proxy", "status", "--listen", port, "--json", "-"]) == 0:
                     break
-            told = json.loads(capsys.readouterr().out)
-            assert told["requests"] == 0
+            assert json.loads(capsys.readouterr().out)["requests"] == 0
             assert main(["proxy", "status", "--listen", port]) == 0
         finally:
             process.send_signal(signal.SIGTERM)
@@ -125,25 +115,25 @@ def test_a_proxy_serves_tells_its_status_and_ends(tmp_path, capsys):
     assert "0 requests" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ([], "--store"),
-        (["--store", "x.db", "--listen", "0.0.0.0:0"], "--token"),
-        (["--store", "x.db", "--listen", "0.0.0.0:0", "--token", ""], "token"),
-        (["--store", "x.db", "--listen", "0.0.0.0:0", "--token", "short"], "token"),
-        (["--store", "x.db", "--listen", "0.0.0.0:0", "--token", "sixteen signs !!"], "token"),
-        (["--store", "x.db", "--listen", "nowhere:1"], "IP address"),
-        (["--store", "x.db", "--listen", "0", "--anthropic", "nothing"], "--anthropic"),
-        (["--store", "x.db", "--listen", "0", "--openai", "ftp://host"], "--openai"),
-        (["--store", "x.db", "--listen", "0", "--openai", "https://user:word@host"], "--openai"),
-        (["--store", "x.db", "--listen", "0", "--openai", "https://host?q=1"], "--openai"),
-        (["--store", "x.db", "--listen", "0", "--budget", "many"], "--budget"),
-        (["run", "--store", "x.db", "--", "no-such-command"], "no-such-command"),
-    ],
-)
-def test_what_is_wrong_is_told(arguments, words, capsys):
-    assert main(["proxy", *arguments]) == 2
+WRONG = {
+    "": "--store",
+    "--store x.db --listen 0.0.0.0:0": "--token",
+    "--store x.db --listen 0.0.0.0:0 --token ''": "token",
+    "--store x.db --listen 0.0.0.0:0 --token short": "token",
+    "--store x.db --listen 0.0.0.0:0 --token 'sixteen signs !!'": "token",
+    "--store x.db --listen nowhere:1": "IP address",
+    "--store x.db --listen 0 --anthropic nothing": "--anthropic",
+    "--store x.db --listen 0 --openai ftp://host": "--openai",
+    "--store x.db --listen 0 --openai https://user:word@host": "--openai",
+    "--store x.db --listen 0 --openai https://host?q=1": "--openai",
+    "--store x.db --listen 0 --budget many": "--budget",
+    "run --store x.db -- no-such-command": "no-such-command",
+}
+
+
+@pytest.mark.parametrize("arguments", WRONG)
+def test_what_is_wrong_is_told(arguments, capsys):
+    assert main(["proxy", *shlex.split(arguments)]) == 2
     told = capsys.readouterr().err
-    assert words in told
+    assert WRONG[arguments] in told
     assert told.startswith("error: ")  # and no address at which nobody listens

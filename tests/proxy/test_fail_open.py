@@ -28,6 +28,7 @@ from tests.proxy.fake import Fake
 from tests.proxy.test_sessions import contents
 
 SECRET = "a secret in an error"
+FOR_EVER = "any, for ever"
 
 STEPS: dict[str, tuple[Any, str]] = {
     "reading the request": (Anthropic, "read"),
@@ -38,7 +39,7 @@ STEPS: dict[str, tuple[Any, str]] = {
     "deciding about the view": (Viewer, "change"),
     "showing the view": (Viewer, "view"),
     "writing the request": (Anthropic, "write"),
-    "any, for ever": (Rewriter, "_viewed"),
+    FOR_EVER: (Rewriter, "_viewed"),
 }
 
 LOCKED = "keeping messages in a store that another process has locked"
@@ -54,10 +55,8 @@ async def hangs(*_: Any, **__: Any) -> Any:
 
 @pytest.mark.parametrize("step", [*STEPS, LOCKED])
 async def test_a_bug_at_any_step_before_lets_the_request_go_on_as_it_came(step, monkeypatch, caplog, tmp_path):
-    does = hangs if step == "any, for ever" else fails
-    error = {"any, for ever": "TimeoutError", LOCKED: "StoreLockedError"}.get(step, "RuntimeError")
-    if step == LOCKED:
-        monkeypatch.setattr(assembly, "SqliteStore", partial(SqliteStore, busy_timeout=0.1))
+    error = {FOR_EVER: "TimeoutError", LOCKED: "StoreLockedError"}.get(step, "RuntimeError")
+    monkeypatch.setattr(assembly, "SqliteStore", partial(SqliteStore, busy_timeout=0.1))
     async with between(store=tmp_path / "run.db", budget=3_000) as (fake, address):
         client = AnthropicAgent(address)
         await client.steps(0 if step == "opening the session" else 5)
@@ -66,8 +65,8 @@ async def test_a_bug_at_any_step_before_lets_the_request_go_on_as_it_came(step, 
             if step == LOCKED:
                 other.execute("begin immediate")
             else:
-                patch.setattr(*STEPS[step], does)
-            if does is hangs:
+                patch.setattr(*STEPS[step], hangs if step == FOR_EVER else fails)
+            if step == FOR_EVER:
                 patch.setattr(server, "VIEW_WITHIN", 0.2)
             before = len(fake.seen)
             await client.steps(2)
@@ -88,9 +87,7 @@ async def test_a_store_that_is_full_lets_requests_go_on(tmp_path, monkeypatch):
         client = AnthropicAgent(address)
         await client.steps(14)
         told = await status(address)
-    assert fake.problems == []
-    assert len(fake.seen) == 14
-    assert told["last_failure"] == "StoreFullError"
+    assert (fake.problems, len(fake.seen), told["last_failure"]) == ([], 14, "StoreFullError")
     assert len(fake.seen[-1]["body"]["messages"]) == len(client.history) - 1
 
 

@@ -22,7 +22,9 @@ from tests.proxy.fake import Fake
 
 BUDGET = 8_000
 
+TOKEN = "0123456789abcdef0123"
 
+FIRST = "Read the files. Never push to main."
 STEPS = [  # of an agent: the id of its call, what it says, and what it reads
     (f"call-{step}", f"Step {step}.", {"path": f"src/part_{step}.py"}, f"line {step} of the file\n" * 80)
     for step in range(40)
@@ -31,7 +33,7 @@ STEPS = [  # of an agent: the id of its call, what it says, and what it reads
 
 def history(steps: int) -> list[dict[str, Any]]:
     """A session of an agent, as Chat Completions have it."""
-    rows = [user("Read the files. Never push to main.")]
+    rows = [user(FIRST)]
     for id, said, given, read in STEPS[:steps]:
         rows += [call("openai", (id, "read", given), text=said), result("openai", id, read)]
     return rows
@@ -47,16 +49,11 @@ class Service:
     def __init__(self, address: str, client: httpx2.AsyncClient) -> None:
         self.address, self.client = address, client
 
-    async def ask(self, messages: list[dict[str, Any]], session: str = "s", **more: Any) -> Any:
+    async def ask(self, messages: list[Any], session: str = "s", path: str = "/_view", **more: Any) -> Any:
         body = {"model": "m", "messages": messages, **more}
-        answer = await self.client.post(f"{self.address}/_view", json=body, headers={"x-session-id": session})
+        answer = await self.client.post(f"{self.address}{path}", json=body, headers={"x-session-id": session})
         assert answer.status_code in (200, 204)
-        return answer.json()["messages"] if answer.status_code == 200 else None
-
-    async def post(self, session: str, **more: Any) -> None:
-        """A request of the client itself."""
-        body = {"model": "m", "messages": history(40), **more}
-        await self.client.post(f"{self.address}/v1/chat/completions", json=body, headers={"x-session-id": session})
+        return answer.json().get("messages") if answer.status_code == 200 else None
 
 
 @asynccontextmanager
@@ -74,24 +71,18 @@ async def test_a_plug_in_gets_its_own_messages_by_place_and_summaries_for_the_re
         assert await proxy.ask(said[:5]) is None  # a history that fits stays as it is
         items = await proxy.ask(said)
         grown = await proxy.ask([*said, assistant("All is read.")])
+        shorter = (await proxy.ask([*said[:7], user("word " * 20_000)], "other"))[-1]
         told = await status(proxy.address)
     assert grown == [*items, {"at": len(said)}]  # views grow at their end
     places = [item["at"] for item in items if "at" in item]
     assert places == sorted(places)
     assert places[-1] == len(said) - 1
+    assert shorter["at"] == 7
+    assert 0 < len(shorter["content"]) < BUDGET * 5  # a text that a view shows shorter
     [ours] = [item for item in items if "at" not in item]
-    assert ours["role"] == "user"
+    assert (ours["role"], told["failures"]) == ("user", 0)
     assert "<summary messages=" in ours["content"]
-    assert told["failures"] == 0
     assert max(record["view_tokens"] for record in told["records"]) <= BUDGET
-
-
-async def test_a_text_that_a_view_shows_shorter_comes_with_its_place():
-    said = [*history(3), user("word " * 20_000)]
-    async with service() as proxy:
-        items = await proxy.ask(said)
-    assert items[-1]["at"] == len(said) - 1
-    assert 0 < len(items[-1]["content"]) < BUDGET * 5
 
 
 async def test_a_compaction_is_one_text_and_the_log_goes_on_behind_it(tmp_path):
@@ -118,16 +109,13 @@ async def test_the_budget_is_that_of_the_model_as_the_client_knows_it():
         assert await proxy.ask(said, "two", context_window=9_000, max_tokens=1_000) is not None
 
 
-@pytest.mark.parametrize("known", [False, True], ids=["no log has", "its log holds no longer"])
-async def test_a_line_about_messages_that_are_not_there_changes_nothing(tmp_path, known):
+async def test_a_line_about_messages_that_no_log_has_or_its_log_holds_no_longer_changes_nothing(tmp_path):
     store = tmp_path / "run.db"
-    line = await stored(store, history(40))
-    if known:
-        await stored(store, [{**message, "content": "Another."} for message in history(40)])
-    else:
-        line = "[summarizing-context: the first 7 messages of session other, as 0123456789ab]"
+    gone = await stored(store, history(40))
+    await stored(store, [{**message, "content": "Another."} for message in history(40)])
     async with service(store) as proxy:
-        assert await proxy.ask([user(f"{line}\nGo on."), assistant("Read."), *history(40)]) is None
+        for line in (gone, "[summarizing-context: the first 7 messages of session other, as 0123456789ab]"):
+            assert await proxy.ask([user(f"{line}\nGo on."), assistant("Read."), *history(40)], line[-9:]) is None
         assert (await status(proxy.address))["failures"] == 0
     async with opened_store(store, read_only=True) as held:
         assert [info.session_id for info in await held.sessions()] == ["s1"]
@@ -141,12 +129,12 @@ async def stored(store: Path, messages: list[dict[str, Any]]) -> str:
         return handover_line("s1", await context.get_messages())
 
 
-@pytest.mark.parametrize("more", [{}, {"compact": True}], ids=["view", "compaction"])
-async def test_messages_that_a_client_has_not_come_as_a_record_that_tells_who_said_what(more, tmp_path):
+@pytest.mark.parametrize("compact", [False, True])
+async def test_messages_that_a_client_has_not_come_as_a_record_that_tells_who_said_what(compact, tmp_path):
     store = tmp_path / "run.db"
     line = await stored(store, [system("The old prompt."), *history(40)])
     async with service(store) as proxy:
-        [ours, newest] = await proxy.ask([user(line), assistant("Read.")], **more)
+        [ours, newest] = await proxy.ask([user(line), assistant("Read.")], compact=compact)
     assert newest == {"at": 1}
     assert ours["role"] == "user"
     assert "The old prompt." not in ours["content"]
@@ -160,17 +148,16 @@ async def test_a_compaction_that_no_provider_gets_counts_as_no_request():
     """And without credentials, no provider is asked for a summary."""
     fake, tools = Fake(), [{"type": "function", "function": {"name": "read"}}]
     async with service(fake=fake, lends=True) as proxy:
-        assert await proxy.ask(history(40), tools=tools, compact=False) is not None
-        assert await proxy.ask(history(40), tools=tools, compact=True) is not None
-        await proxy.post("s", tools=tools)
+        for compact in (False, True):
+            assert await proxy.ask(history(40), tools=tools, compact=compact) is not None
+        await proxy.ask(history(40), path="/v1/chat/completions", tools=tools)
         told = await status(proxy.address)
         [session] = told["sessions"]
         for _ in range(3):
-            await proxy.post("other")
+            await proxy.ask(history(40), "other", "/v1/chat/completions")
     assert len([seen for seen in fake.seen if seen["raw"]]) == 4  # the requests of the client alone
-    assert session["cache"]["requests"] == 1
-    for counted in (told, session):
-        assert (counted["requests"], counted["plugin_views"]) == (1, 2)
+    assert session["cache"]["requests"] == told["requests"] == session["requests"] == 1
+    assert told["plugin_views"] == session["plugin_views"] == 2
     assert [record["by_plugin"] for record in told["records"]] == [True, True, False]
 
 
@@ -190,8 +177,6 @@ async def test_a_history_that_is_too_long_to_be_read_and_one_without_the_token_a
 
 # The files that are installed, in a JavaScript of its own with hosts that are made up
 
-TOKEN = "0123456789abcdef0123"
-
 
 @pytest.fixture
 def run_plugin(own_home: Path) -> Any:
@@ -207,20 +192,39 @@ def run_plugin(own_home: Path) -> Any:
         if not at:
             async with service(token=TOKEN) as proxy:
                 return await run(client, given, driver, proxy.address)
-        port = at.rpartition(":")[2]
-        assert main(["install", client, "--yes", "--listen", port, "--json", str(own_home / "told.json")]) == 0
-        source = Path(json.loads((own_home / "told.json").read_text())["files"][-1]).read_text()  # noqa: ASYNC240
-        (module := own_home / "plugin.mjs").write_text(source)
-        own_driver, own_given = CLIENTS[client]
+        told = own_home / "told.json"
+        assert main(["install", client, "--yes", "--listen", at.rpartition(":")[2], "--json", str(told)]) == 0
+        shutil.copy(json.loads(told.read_text())["files"][-1], module := own_home / "plugin.mjs")
         head = f"import {{ readFileSync }} from 'node:fs'\nimport * as plugin from {json.dumps(str(module))}\n"
-        head += f"const given = {json.dumps(given or own_given())}\n"
-        (script := own_home / "driver.mjs").write_text(head + (driver or own_driver))
+        head += f"const given = {json.dumps(given or CLIENTS[client][1])}\n"
+        (script := own_home / "driver.mjs").write_text(head + (driver or CLIENTS[client][0]))
         with anyio.fail_after(60):
             done = await anyio.run_process(["node", str(script)], check=False)
         assert done.returncode == 0, done.stderr.decode()
         return json.loads(done.stdout)
 
     return run
+
+
+def histories_of_clients() -> tuple[list[Any], list[Any], list[Any]]:
+    """The same session as OpenCode holds it, a call and its result in one part; as Pi; as Claude Code, by blocks."""
+    parts: list[Any] = [("user", [text(FIRST)])]
+    messages: list[Any] = [{"role": "user", "content": [text(FIRST)]}]
+    rows: list[Any] = [{"role": "user", "text": FIRST}]
+    for id, said, given, read in STEPS:
+        state = {"input": given, "status": "completed", "output": read}
+        parts += [("assistant", [text(said), {"type": "tool", "callID": id, "tool": "read", "state": state}])]
+        use = {"type": "toolCall", "id": id, "name": "read", "arguments": given}
+        messages += [{"role": "assistant", "content": [text(said), use]}]
+        messages += [{"role": "toolResult", "toolCallId": id, "content": [text(read)]}]
+        uses = [{"tool_use_id": id, "tool": "Read", "input": given}]
+        rows += [{"role": "assistant", "text": said}, {"role": "assistant", "text": "", "toolUses": uses}]
+        rows += [{"role": "user", "text": "", "toolResults": [{"tool_use_id": id, "text": read, "isError": False}]}]
+    info = {"sessionID": "o", "model": {"providerID": "p", "modelID": "m"}}
+    opencode = [{"info": {**info, "id": f"m{at}", "role": role}, "parts": one} for at, (role, one) in enumerate(parts)]
+    pi = [{"type": "message", "id": f"e{at}", "message": row} for at, row in enumerate(messages)]
+    claude = [{"toolUses": [], **row, "handle": f"h{at}"} for at, row in enumerate(rows)]
+    return opencode, [{"type": "model_change", "id": "e"}, *pi], claude
 
 
 OPENCODE = """
@@ -239,23 +243,12 @@ console.log(JSON.stringify({ said, messages: output.messages }))
 """
 
 
-def opencode_history() -> list[dict[str, Any]]:
-    """The same session as OpenCode holds it: a call and its result are one part."""
-    rows: list[tuple[str, list[Any]]] = [("user", [text("Read the files. Never push to main.")])]
-    for id, said, given, read in STEPS:
-        state = {"input": given, "status": "completed", "output": read}
-        rows.append(("assistant", [text(said), {"type": "tool", "callID": id, "tool": "read", "state": state}]))
-    about = {"sessionID": "o", "model": {"providerID": "p", "modelID": "m"}}
-    return [{"info": {**about, "id": f"m{at}", "role": role}, "parts": parts} for at, (role, parts) in enumerate(rows)]
-
-
 async def test_opencode_sends_a_view_in_place_of_a_long_history(run_plugin):
-    said, told = opencode_history(), await run_plugin("opencode")
+    told = await run_plugin("opencode")
     first, ours, *tail = told["messages"]
     assert told["said"] == []
-    assert first == said[0]
     assert "<summary messages=" in ours["parts"][0]["text"]
-    assert tail == said[-len(tail) :]
+    assert [first, *tail] == [OPENCODE_HISTORY[0], *OPENCODE_HISTORY[-len(tail) :]]
 
 
 PI = """
@@ -273,30 +266,15 @@ console.log(JSON.stringify({ said, compaction: done?.compaction }))
 """
 
 
-def pi_entries() -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = [{"role": "user", "content": [text("Read the files. Never push to main.")]}]
-    for id, said, given, read in STEPS:
-        use = {"type": "toolCall", "id": id, "name": "read", "arguments": given}
-        rows.append({"role": "assistant", "content": [text(said), use]})
-        rows.append({"role": "toolResult", "toolCallId": id, "content": [text(read)]})
-    messages = [{"type": "message", "id": f"e{at}", "message": row} for at, row in enumerate(rows)]
-    return [{"type": "model_change", "id": "e"}, *messages]
-
-
 async def test_pi_compacts_to_summaries_and_keeps_its_newest_entries(run_plugin):
-    entries, told = pi_entries(), await run_plugin("pi")
-    assert told["said"] == []
+    told = await run_plugin("pi")
+    assert (told["said"], told["compaction"]["tokensBefore"]) == ([], 9)
     assert "<summary messages=" in told["compaction"]["summary"]
-    assert told["compaction"]["tokensBefore"] == 9
-    kept = [entry["id"] for entry in entries].index(told["compaction"]["firstKeptEntryId"])
-    assert len(entries) - 12 <= kept < len(entries)
-    assert entries[kept]["message"]["role"] == "assistant"  # no result without its call
-
-
-async def test_pi_takes_a_compaction_that_leaves_no_entry_as_it_was(run_plugin):
+    kept = next(entry for entry in PI_ENTRIES[-12:] if entry["id"] == told["compaction"]["firstKeptEntryId"])
+    assert kept["message"]["role"] == "assistant"  # no result without its call
     late = {"role": "toolResult", "toolCallId": "gone", "content": [text("It took an hour.")]}
-    entries = [*pi_entries(), {"type": "message", "id": "late", "message": late}]
-    told = await run_plugin("pi", entries)
+    entries = [*PI_ENTRIES, {"type": "message", "id": "late", "message": late}]
+    told = await run_plugin("pi", entries)  # a compaction that leaves no entry as it was
     assert "It took an hour." in told["compaction"]["summary"]
     assert told["compaction"]["firstKeptEntryId"] not in [entry["id"] for entry in entries]
 
@@ -338,19 +316,8 @@ console.log(JSON.stringify({ said, skip: early.skip, messages: done.messages }))
 """
 
 
-def claude_rows() -> list[dict[str, Any]]:
-    """The same session as Claude Code holds it: a row for each block."""
-    rows: list[dict[str, Any]] = [{"role": "user", "text": "Read the files. Never push to main.", "toolUses": []}]
-    for id, said, given, read in STEPS:
-        rows.append({"role": "assistant", "text": said, "toolUses": []})
-        use = {"tool_use_id": id, "tool": "Read", "input": given}
-        rows.append({"role": "assistant", "text": "", "toolUses": [use]})
-        found = {"tool_use_id": id, "text": read, "isError": False}
-        rows.append({"role": "user", "text": "", "toolUses": [], "toolResults": [found]})
-    return [{**row, "handle": f"h{at}"} for at, row in enumerate(rows)]
-
-
-CLIENTS = {"opencode": (OPENCODE, opencode_history), "pi": (PI, pi_entries), "claude-code": (CLAUDE, claude_rows)}
+OPENCODE_HISTORY, PI_ENTRIES, CLAUDE_ROWS = histories_of_clients()
+CLIENTS = {"opencode": (OPENCODE, OPENCODE_HISTORY), "pi": (PI, PI_ENTRIES), "claude-code": (CLAUDE, CLAUDE_ROWS)}
 
 
 @pytest.mark.parametrize("client", CLIENTS)
@@ -358,8 +325,7 @@ async def test_without_the_service_a_client_goes_on_unchanged_and_says_so_once(c
     told = await run_plugin(client, at="127.0.0.1:9")
     [words] = told["said"]
     assert "summarizing-context proxy --store STORE" in words
-    given = CLIENTS[client][1]()
-    assert told.get("messages", given) == given
+    assert told.get("messages", CLIENTS[client][1]) == CLIENTS[client][1]
     assert told.get("compaction") is None
 
 
@@ -369,8 +335,7 @@ async def test_claude_code_compacts_to_summaries_and_its_newest_rows(run_plugin)
     assert told["said"] == []
     assert told["skip"]
     assert "<summary messages=" in ours["text"]
-    plain = [{name: value for name, value in row.items() if name != "handle"} for row in claude_rows()]
-    assert tail == plain[-len(tail) :]
+    assert tail == [{name: row[name] for name in row if name != "handle"} for row in CLAUDE_ROWS[-len(tail) :]]
     assert len(tail) < 20
 
 
@@ -380,12 +345,9 @@ async def test_claude_code_keeps_of_a_row_what_the_view_shows(run_plugin):
     calls = {"role": "assistant", "text": "", "toolUses": [{"tool_use_id": "c", "tool": "Read", "input": {}}]}
     answers = {"role": "user", "text": "Stop.", "toolUses": [], "toolResults": [result]}
     rows = [{**calls, "handle": "a"}, {**answers, "handle": "b"}]
-    for places, shown in (
-        ([2], [{**answers, "toolResults": []}]),
-        ([0, 1], [calls, {**answers, "text": ""}]),
-    ):
-        ours = {"role": "user", "content": "Summaries."}
-        answer = json.dumps({"messages": [ours, *({"at": at} for at in places)]})
+    for places, shown in (([2], [{**answers, "toolResults": []}]), ([0, 1], [calls, {**answers, "text": ""}])):
+        ours = [{"role": "user", "content": "Summaries."}, *({"at": at} for at in places)]
+        answer = json.dumps({"messages": ours})
         answered = f"const fetched = async () => ({{ status: 200, text: {json.dumps(answer)} }})\n"
         driver = answered + CLAUDE.replace("const fetched", "const unused")
         told = await run_plugin("claude-code", rows, driver, at="127.0.0.1:9")

@@ -24,21 +24,19 @@ BESIDE = b'"tools":[{"name":"t"}],"context_management":{"edits":[{"type":"clear_
 @pytest.mark.parametrize("kind", ["responses", "messages"])
 async def test_what_the_server_has_compacted_stays_in_front_unchanged_and_only_what_follows_is_summarized(kind):
     signed = {"type": "compaction", "id": "c1", "encrypted_content": "gAAA" * 50, "content": "so far", "odd": [1.50]}
-    lead = [signed] if kind == "responses" else [assistant([signed])]
+    lead, field = ([signed], "input") if kind == "responses" else ([assistant([signed])], "messages")
     written = json.dumps(lead, indent=1)[1:-1].strip().encode()  # as no encoder of ours would write it
     async with between(Fake(behave=nothing), budget=4_000) as (fake, address):
         for count in range(4, 60, 4):
             rest = json.dumps(talk(kind, count))[1:].encode()
-            field = b"input" if kind == "responses" else b"messages"
-            body = b'{"model":"m","max_tokens":9,%s,"%s":[%s,%s}' % (BESIDE, field, written, rest)
+            body = b'{"model":"m","max_tokens":9,%s,"%s":[%s,%s}' % (BESIDE, field.encode(), written, rest)
             await post(address, f"/v1/{kind}", body, **{"x-session-id": "s"})
         told = await status(address)
     assert told["failures"] == 0
     assert sum(record["activation"] is not None for record in told["records"]) > 1
     assert all(each["raw"].count(written) == each["raw"].count(BESIDE) == 1 for each in fake.seen)
     assert len(fake.seen[-1]["raw"]) < len(body) / 2
-    last = json.loads(fake.seen[-1]["raw"])
-    assert last["input" if kind == "responses" else "messages"][0] == lead[0]
+    assert fake.seen[-1]["body"][field][0] == lead[0]
 
 
 HI = user("a")
@@ -137,23 +135,22 @@ async def test_what_is_bound_in_responses_stays_together_and_what_was_set_stays_
 SESSION = "01234567-89ab-cdef-0123-456789abcdef"
 
 
-@pytest.mark.parametrize(
-    ("headers", "metadata", "wanted"),
-    [
-        ({"x-claude-code-session-id": "a", "x-claude-code-agent-id": "g"}, None, "claude-code:a:g:agent-"),
-        ({}, {"user_id": f"user_1_account_2_session_{SESSION}"}, f"claude-code:{SESSION}:agent-"),
-        ({"thread-id": "t", "session-id": "s"}, None, "codex:t:agent-"),
-        ({"session-id": "s"}, None, "codex:s:agent-"),
-        ({"x-session-id": "o", "x-session-affinity": "p"}, None, "opencode:o:agent-"),
-        ({"x-session-affinity": "p"}, None, "opencode:p:agent-"),
-        ({"x-session-id": "o", "session-id": "o"}, None, "opencode:o:agent-"),
-        ({}, {"user_id": "someone"}, "chat:"),
-        ({}, None, "chat:"),
-    ],
-)
-async def test_clients_are_known_by_what_they_send(headers, metadata, wanted):
-    body = {"model": "m", "max_tokens": 9, "tools": [{"name": "t"}], "messages": talk("messages", 4)}
-    body |= {} if metadata is None else {"metadata": metadata}
+CLIENTS: list[tuple[dict[str, str], str, str]] = [  # headers, the user of the metadata, and what the session is called
+    ({"x-claude-code-session-id": "a", "x-claude-code-agent-id": "g"}, "", "claude-code:a:g:agent-"),
+    ({}, f"user_1_account_2_session_{SESSION}", f"claude-code:{SESSION}:agent-"),
+    ({"thread-id": "t", "session-id": "s"}, "", "codex:t:agent-"),
+    ({"session-id": "s"}, "", "codex:s:agent-"),
+    ({"x-session-id": "o", "x-session-affinity": "p"}, "", "opencode:o:agent-"),
+    ({"x-session-affinity": "p"}, "", "opencode:p:agent-"),
+    ({"x-session-id": "o", "session-id": "o"}, "", "opencode:o:agent-"),
+    ({}, "someone", "chat:"),
+    ({}, "", "chat:"),
+]
+
+
+@pytest.mark.parametrize(("headers", "user_id", "wanted"), CLIENTS)
+async def test_clients_are_known_by_what_they_send(headers, user_id, wanted):
+    body = {**THREAD, "model": "m", "max_tokens": 9, **({"metadata": {"user_id": user_id}} if user_id else {})}
     async with between(Fake(behave=nothing)) as (_, address):
         await post(address, body=json.dumps(body), **headers)
         (session,) = (await status(address))["sessions"]

@@ -2,25 +2,15 @@
 
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.laws.builders import assistant, user
-from tests.proxy.clients import (
-    AnthropicAgent,
-    ChatAgent,
-    ResponsesAgent,
-    begins_with,
-    between,
-    histories,
-    proxied,
-    status,
-)
+from tests.proxy.clients import AGENTS, AnthropicAgent, ChatAgent, begins_with, between, histories, proxied, status
 from tests.proxy.fake import Fake, served
 
 BUDGET = 4_000
-
-AGENTS = [AnthropicAgent, ChatAgent, ResponsesAgent]
 
 
 def contents(folder: Path) -> bytes:
@@ -28,24 +18,30 @@ def contents(folder: Path) -> bytes:
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-async def test_a_long_session_stays_within_its_budget_and_lawful(agent):
-    async with between(budget=BUDGET) as (fake, address):
-        client = agent(address)
-        for step in range(22):
-            await client.step(f"Go on with step {step}. Never push to main.")
-        told = await status(address)
-    records = told["records"]
-    assert len(fake.seen) == len(records) == 22
+async def test_a_long_session_stays_within_its_budget_and_lawful_also_behind_a_restart(agent, tmp_path):
+    fake, records, history = Fake(), list[Any](), []
+    async with served(fake) as upstream:
+        for steps in (16, 8):
+            async with proxied(upstream, tmp_path / "run.db", budget=BUDGET) as address:
+                client = agent(address)
+                client.history = history or client.history
+                for step in range(steps):
+                    await client.step(f"Go on with step {step}. Never push to main.")
+                told, history = await status(address), client.history
+            records += told["records"]
+            assert (len(told["sessions"]), told["failures"]) == (1, 0)
+    sent = histories(fake.seen)
+    assert len(fake.seen) == len(records) == 24
     assert fake.problems == []
-    assert told["failures"] == 0
     assert max(record["view_tokens"] + record["fixed_tokens"] for record in records) <= BUDGET
     activations = sum(record["activation"] is not None for record in records)
     assert 2 <= activations < 15
-    assert sum(not begins_with(now, before) for before, now in pairwise(histories(fake.seen))) <= activations
+    assert sum(not begins_with(now, before) for before, now in pairwise(sent)) <= activations
+    assert records[16]["activation"] in (None, "restored")
+    assert begins_with(sent[16], sent[15])
     assert "<summary messages=" in fake.seen[-1]["raw"].decode().replace("\\", "")
-    assert len(told["sessions"]) == 1
     assert told["sessions"][0]["tokens"] > 3 * BUDGET  # so much has the client sent
-    assert max(len(each["raw"]) for each in fake.seen) < len(str(client.history)) / 3
+    assert max(len(each["raw"]) for each in fake.seen) < len(str(history)) / 3
 
 
 async def test_a_reminder_that_moves_to_the_newest_message_costs_no_activations():
@@ -56,10 +52,8 @@ async def test_a_reminder_that_moves_to_the_newest_message_costs_no_activations(
         told = await status(address)
     reasons = [record["activation"] for record in told["records"]]
     assert set(reasons) == {None, "high_water"}
-    assert reasons.count("high_water") < 20
     assert fake.problems == []
-    sent = histories(fake.seen)
-    for (before, now), reason in zip(pairwise(sent), reasons[1:], strict=True):
+    for (before, now), reason in zip(pairwise(histories(fake.seen)), reasons[1:], strict=True):
         assert reason == "high_water" or begins_with(now, before[:-1])
 
 
@@ -68,39 +62,18 @@ async def test_a_short_session_goes_on_byte_for_byte(agent):
     fake, direct = Fake(), Fake()
     async with served(fake) as upstream, served(direct) as beside, proxied(upstream, budget=BUDGET) as address:
         for to in (address, beside):
-            client = agent(to)
-            await client.steps(3)
+            await agent(to).steps(3)
     assert [each["raw"] for each in fake.seen] == [each["raw"] for each in direct.seen]
     kept = ("authorization", "x-api-key", "anthropic-version", "content-type", "user-agent", "content-length")
     for ours, theirs in zip(fake.seen, direct.seen, strict=True):
         assert [ours["headers"].get(name) for name in kept] == [theirs["headers"].get(name) for name in kept]
 
 
-@pytest.mark.parametrize("agent", AGENTS)
-async def test_after_a_restart_the_session_goes_on_with_the_same_prefix(agent, tmp_path):
-    fake = Fake()
-    async with served(fake) as upstream:
-        async with proxied(upstream, tmp_path / "run.db", budget=BUDGET) as address:
-            client = agent(address)
-            await client.steps(16)
-        async with proxied(upstream, tmp_path / "run.db", budget=BUDGET) as address:
-            again = agent(address)
-            again.history = client.history
-            await again.step("and now?")
-            told = await status(address)
-    sent = histories(fake.seen)
-    assert fake.problems == []
-    assert len(sent[-1]) < len(client.history)
-    assert told["records"][0]["activation"] in (None, "restored")
-    assert begins_with(sent[-1], sent[-2])
-    assert len(told["sessions"]) == 1
-
-
 async def test_titles_agents_inside_a_client_and_counts_of_tokens_are_apart():
     async with between(budget=BUDGET) as (fake, address):
         client = AnthropicAgent(address)
-        for step in range(10):
-            await client.step("Fix the parser" if step == 0 else f"step {step}")
+        await client.step("Fix the parser")
+        await client.steps(9)
         ask = client.client.messages.create
         await ask(model="haiku", max_tokens=9, messages=[user("Fix the parser")])
         named = {"x-claude-code-agent-id": "a-7"}

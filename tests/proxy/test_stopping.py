@@ -5,11 +5,10 @@ import os
 import signal
 import sqlite3
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing, suppress
-from pathlib import Path
+from contextlib import closing, nullcontext, suppress
 from typing import Any
 
+import anyio
 import httpx2
 import pytest
 from starlette.requests import Request
@@ -17,7 +16,7 @@ from starlette.responses import Response, StreamingResponse
 
 from summarizing_context import Settings, open_context
 from summarizing_context.adapters.open_sessions import opened_store
-from tests.proxy.clients import AnthropicAgent, status
+from tests.proxy.clients import AnthropicAgent
 from tests.proxy.fake import Behave, Fake, served
 from tests.proxy.test_wire import BODY
 
@@ -44,31 +43,16 @@ def silent(asked: asyncio.Event) -> Behave:
         await asyncio.sleep(LONG)
 
     async def behave(request: Request, raw: bytes) -> Response | None:
-        if request.headers.get("x-silent") == "stream":
+        way = request.headers.get("x-silent")
+        if way == "stream":
             return StreamingResponse(stream(), media_type="text/event-stream")
-        if "x-silent" in request.headers:
-            asked.set()
-        if "x-silent" in request.headers or b"session_record" in raw:
+        if way or b"session_record" in raw:
+            if way:
+                asked.set()
             await asyncio.sleep(LONG)
         return None
 
     return behave
-
-
-@asynccontextmanager
-async def started(
-    program: str, upstream: str, store: Path, *options: str
-) -> AsyncIterator[tuple[asyncio.subprocess.Process, str]]:
-    """A proxy as a process, and its address. `program` is what runs the command line."""
-    command = [sys.executable, "-c", program, "proxy", "--store", str(store), "--listen", "0", "--budget", "8k"]
-    given = [*command, "--anthropic", upstream, *options]
-    process = await asyncio.create_subprocess_exec(*given, stderr=asyncio.subprocess.PIPE)
-    try:
-        yield process, (await process.stderr.readline()).decode().split(": ")[0]
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
 
 
 async def post(client: httpx2.AsyncClient, address: str, session: str = "s", silent: str = "stream") -> httpx2.Response:
@@ -77,62 +61,44 @@ async def post(client: httpx2.AsyncClient, address: str, session: str = "s", sil
     return await client.send(asked, stream=silent == "stream")
 
 
-async def begun(client: httpx2.AsyncClient, address: str) -> asyncio.Future[bytes]:
-    """The rest of a stream that has begun."""
-    stream = (await post(client, address)).aiter_raw()
-    assert await anext(stream) == b": begun\n\n"
-    return asyncio.ensure_future(anext(stream))
-
-
-async def end_of(process: asyncio.subprocess.Process, sign: signal.Signals) -> int:
-    """Its exit status, once it was told to end. One that would wait for anything waits for longer than this."""
-    process.send_signal(sign)
-    return await asyncio.wait_for(process.wait(), 60)
-
-
-async def test_it_ends_with_a_stream_a_request_and_summaries_under_way(tmp_path):
-    asked = asyncio.Event()
-    fake, store = Fake(behave=silent(asked)), tmp_path / "run.db"
+@pytest.mark.parametrize("locked", [False, True])
+async def test_it_ends_with_a_stream_a_request_and_summaries_under_way_also_where_the_store_is_locked(locked, tmp_path):
+    """By another process, for longer than the proxy may take to end."""
+    asked, store = asyncio.Event(), tmp_path / "run.db"
+    fake, sign = Fake(behave=silent(asked)), signal.SIGINT if locked else signal.SIGTERM
+    command = [sys.executable, "-c", WAITING if locked else PATIENT, "proxy", "--store", str(store), "--listen", "0"]
+    command += ["--budget", "8k", "--summarizer", "client", "--anthropic"]
     async with served(fake) as upstream, httpx2.AsyncClient(trust_env=False, timeout=LONG) as client:
-        async with started(PATIENT, upstream, store, "--summarizer", "client") as (process, address):
-            agent = AnthropicAgent(address)
+        process = await asyncio.create_subprocess_exec(*command, upstream, stderr=asyncio.subprocess.PIPE)
+        try:
+            address = (await process.stderr.readline()).decode().split(": ")[0]
+            agent = AnthropicAgent(address, session="kept")
             async with agent.client:
                 while not any(b"session_record" in each["raw"] for each in fake.seen):
                     await agent.steps(1)
-            rest = await begun(client, address)
-            under_way = asyncio.ensure_future(post(client, address, silent="yes"))
-            await asyncio.wait_for(asked.wait(), 60)
-            told = await status(address)
-            assert await end_of(process, signal.SIGTERM) == 0
-        with pytest.raises(httpx2.RemoteProtocolError):
-            await rest
-        answer = await under_way
-    assert answer.status_code == 503
-    assert "is ending" in answer.json()["error"]["message"]
-    assert os.listdir(tmp_path) == ["run.db"]  # closed: no journal is left beside it
-    session = next(each["session"] for each in told["sessions"] if each["client"] == "claude-code")
-    async with open_context(Settings(store=store, session_id=session), read_only=True) as context:
-        assert len(context) == len(agent.history) - 1
-
-
-async def test_it_ends_where_another_process_has_locked_the_store(tmp_path):
-    fake, store = Fake(behave=silent(asyncio.Event())), tmp_path / "run.db"
-    async with served(fake) as upstream, httpx2.AsyncClient(trust_env=False, timeout=LONG) as client:
-        async with started(WAITING, upstream, store) as (process, address):
-            agent = AnthropicAgent(address, session="kept")
-            async with agent.client:
-                await agent.steps(6)
-            rest = await begun(client, address)
+            stream = (await post(client, address)).aiter_raw()
+            assert await anext(stream) == b": begun\n\n"
+            rest = asyncio.ensure_future(anext(stream))
             with closing(sqlite3.connect(store, isolation_level=None, timeout=60)) as other:
-                other.execute("begin immediate")
-                waiting = asyncio.ensure_future(post(client, address, "new"))
-                await asyncio.sleep(0.5)  # by now it waits for the file; where not, there is less to end
-                assert await end_of(process, signal.SIGINT) == 0
-                assert other.in_transaction
-        with pytest.raises(httpx2.HTTPError):
+                if locked:
+                    other.execute("begin immediate")
+                under_way = asyncio.ensure_future(post(client, address, "new", "yes"))
+                with anyio.move_on_after(0.5) if locked else anyio.fail_after(60):  # by then it waits for the file
+                    await asked.wait()
+                process.send_signal(sign)
+                assert await asyncio.wait_for(process.wait(), 60) == 0
+                assert other.in_transaction == locked
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+        with pytest.raises(httpx2.HTTPError if locked else httpx2.RemoteProtocolError):
             await rest
-        with suppress(httpx2.HTTPError):  # a machine that is too busy for an answer cuts it off
-            assert (await waiting).status_code == 503
+        with suppress(httpx2.HTTPError) if locked else nullcontext():  # a busy machine cuts the answer off
+            answer = await under_way
+            assert answer.status_code == 503
+            assert "is ending" in answer.json()["error"]["message"]
+    assert locked or os.listdir(tmp_path) == ["run.db"]  # closed: no journal is left beside it
     async with opened_store(store, read_only=True) as held:
         [kept] = [one.session_id for one in await held.sessions() if one.session_id.startswith("claude-code")]
     async with open_context(Settings(store=store, session_id=kept)) as context:  # nothing stands in the way

@@ -3,15 +3,15 @@
 import asyncio
 import logging
 import os
-import sys
 from typing import Any
 
 import pytest
 
 from summarizing_context.cli import main
 from summarizing_context.contrib.serving import bound_socket
-from tests.proxy.clients import OPEN, AnthropicAgent, ChatAgent, ResponsesAgent, between, proxied, status
+from tests.proxy.clients import OPEN, AnthropicAgent, ChatAgent, ResponsesAgent, between, status
 from tests.proxy.fake import Fake, served
+from tests.proxy.test_command import PROGRAM
 from tests.proxy.test_sessions import contents
 
 BUDGET = 3_000
@@ -30,8 +30,8 @@ AGENTS: dict[Any, tuple[str, str]] = {
 async def shown_at_last(agent: Any, fake: Fake, address: str) -> bool:
     """Whether the provider is sent the model's summary in the end, by a client that goes on until it is."""
     client = agent(address)
-    for step in range(120):
-        await client.step(f"step {step}")
+    for _ in range(120):
+        await client.steps(1)
         if SAID in fake.seen[-1]["raw"].decode():
             return True
         await asyncio.sleep(0.02)  # the summaries come beside the session
@@ -47,10 +47,9 @@ def asked(fake: Fake) -> list[dict[str, Any]]:
 async def test_the_clients_own_model_is_asked_with_the_clients_own_key(agent, tmp_path, caplog):
     fake = Fake(summary=SUMMARY)
     with caplog.at_level(logging.DEBUG):
-        async with served(fake) as upstream, proxied(upstream, tmp_path / "run.db", budget=BUDGET, lends=True) as proxy:
+        async with between(fake, store=tmp_path / "run.db", budget=BUDGET, lends=True) as (_, proxy):
             assert await shown_at_last(agent, fake, proxy)
-    path, model = AGENTS[agent]
-    assert {(each["path"], each["body"]["model"]) for each in asked(fake)} == {(path, model)}
+    assert {(each["path"], each["body"]["model"]) for each in asked(fake)} == {AGENTS[agent]}
     assert all("sk-secret" in str(each["headers"]) for each in asked(fake))
     assert fake.problems == []
     assert b"sk-secret" not in contents(tmp_path)
@@ -61,13 +60,10 @@ async def test_the_command_takes_a_named_model_and_its_key_from_the_environment(
     """As a user starts it: the key stands in the environment alone, and nowhere afterwards."""
     fake, other = Fake(), Fake(summary=SUMMARY)
     async with served(fake) as upstream, served(other) as place:
-        options = ["--summarizer", "anthropic", "--model", "small", "--budget", str(BUDGET), "--openai", upstream]
-        command = ["proxy", "--store", str(tmp_path / "run.db"), "--listen", "0", *options]
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "summarizing_context", *command),
-            env={**os.environ, "ANTHROPIC_API_KEY": "sk-of-the-summaries", "ANTHROPIC_BASE_URL": place},
-            stderr=asyncio.subprocess.PIPE,
-        )
+        command = [*PROGRAM, "--store", str(tmp_path / "run.db"), "--listen", "0"]
+        command += ["--summarizer", "anthropic", "--model", "small", "--budget", str(BUDGET), "--openai", upstream]
+        env = {**os.environ, "ANTHROPIC_API_KEY": "sk-of-the-summaries", "ANTHROPIC_BASE_URL": place}
+        process = await asyncio.create_subprocess_exec(*command, env=env, stderr=asyncio.subprocess.PIPE)
         try:
             words = await process.stderr.readline()
             proxy = words.decode().split(": ")[0]

@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx2
@@ -42,35 +43,72 @@ async def test_an_error_of_the_provider_is_passed_on_byte_for_byte():
     assert told["sessions"][0]["failed"] == len(codes)
 
 
+@asynccontextmanager
+async def streaming(pieces: Callable[[], AsyncIterator[bytes]]) -> AsyncIterator[tuple[httpx2.Response, Any]]:
+    """The answer of a proxy whose provider streams these pieces, and the pieces as they come."""
+    async with (
+        between(Fake(behave=streams(pieces))) as (_, address),
+        httpx2.AsyncClient(trust_env=False, timeout=120) as client,
+        client.stream("POST", f"{address}/v1/responses", content=BODY) as answer,
+    ):
+        yield answer, answer.aiter_raw()
+
+
 async def test_a_stream_that_breaks_off_breaks_off_for_the_client_too():
-    @streams
     async def half() -> AsyncIterator[bytes]:
         yield b"event: message_start\ndata: {}\n\n"
         raise ConnectionResetError
 
-    async with (
-        between(Fake(behave=half)) as (_, address),
-        httpx2.AsyncClient(trust_env=False) as client,
-        client.stream("POST", f"{address}/v1/messages", content=BODY) as answer,
-    ):
-        pieces = answer.aiter_raw()
+    async with streaming(half) as (_, pieces):
         assert await anext(pieces) == b"event: message_start\ndata: {}\n\n"
         with pytest.raises(httpx2.RemoteProtocolError):
             await anext(pieces)
 
 
+async def test_a_client_that_hangs_up_ends_the_providers_stream():
+    ended = asyncio.Event()
+
+    async def endless() -> AsyncIterator[bytes]:
+        try:
+            while True:
+                yield b": more\n\n"
+                await asyncio.sleep(0.01)
+        finally:
+            ended.set()
+
+    async with streaming(endless) as (answer, pieces):
+        await anext(pieces)
+        await answer.aclose()
+        await asyncio.wait_for(ended.wait(), 120)
+
+
+async def test_an_event_that_announces_a_stream_does_not_wait_for_the_next_one():
+    """The provider goes on only when the client has got what came first."""
+    got = asyncio.Event()
+
+    async def announced() -> AsyncIterator[bytes]:
+        yield b'event: response.created\ndata: {"type":"response.created"}\n\n'
+        await got.wait()
+        yield b'event: response.completed\ndata: {"type":"response.completed"}\n\n'
+
+    async with streaming(announced) as (_, pieces):
+        assert b"response.created" in await anext(pieces)
+        got.set()
+        assert b"response.completed" in await anext(pieces)
+
+
 @pytest.mark.parametrize("usage", [b'"\xff"', b"[" * 2_000 + b"]" * 2_000], ids=["no UTF-8", "nested"])
 async def test_a_usage_that_cannot_be_read_is_passed_on(usage):
-    said = [b'data: {"usage": ' + usage + b"}\n\n", b"data: [DONE]\n\n"]
+    said = b'data: {"usage": ' + usage + b"}\n\n"
 
     @streams
     async def pieces() -> AsyncIterator[bytes]:
-        for piece in said:
-            yield piece
-            await asyncio.sleep(0.1)
+        yield said
+        await asyncio.sleep(0.1)
+        yield b"data: [DONE]\n\n"
 
     async with between(Fake(behave=pieces)) as (_, address):
-        assert (await post(address)).content == b"".join(said)
+        assert (await post(address)).content == said + b"data: [DONE]\n\n"
         assert (await status(address))["records"][0]["usage"] is None
 
 
@@ -81,50 +119,17 @@ async def test_a_provider_that_is_not_there_is_told():
     assert "cannot be reached" in answer.json()["error"]["message"]
 
 
-async def test_a_body_that_is_no_request_goes_on_unchanged():
-    bodies = [b"", b"no json", b"[]", b'{"messages": 7}', b'{"messages": [7]}', b'{"messages": []}']
-    async with between(Fake(behave=nothing)) as (fake, address):
-        for body in bodies:
-            for path in ("/v1/messages", "/v1/chat/completions", "/v1/responses"):
-                await post(address, path, body)
-    assert [each["raw"] for each in fake.seen] == [body for body in bodies for _ in range(3)]
-
-
-async def test_a_body_that_is_too_long_for_a_view_goes_on_as_it_comes(monkeypatch):
+async def test_what_holds_no_history_that_can_be_read_goes_on_unchanged(monkeypatch):
     monkeypatch.setattr(application, "MAX_BYTES", 10_000)
-    body = BODY.encode() + b" " * 300_000
-    async with between(Fake(behave=nothing)) as (fake, address):
-        assert (await post(address, body=body)).status_code == 200
-        assert (await status(address))["sessions"] == []
-    assert fake.seen[0]["raw"] == body
-
-
-async def test_what_has_no_history_is_passed_through():
-    async with between() as (fake, address), httpx2.AsyncClient(trust_env=False) as client:
-        await client.get(f"{address}/v1/models?limit=3", headers={"anthropic-version": "1"})
-        await client.post(f"{address}/v1/responses/compact", content=b'{"input": []}')
+    bodies = [b"", b"no json", b"[]", b'{"messages": 7}', b'{"messages": [7]}', b'{"messages": []}']
+    bodies += [BODY.encode() + b" " * 300_000]
+    async with between(Fake(behave=nothing)) as (fake, address), httpx2.AsyncClient(trust_env=False) as client:
+        for body in bodies:
+            for path in ("/v1/messages", "/v1/chat/completions", "/v1/responses", "/v1/responses/compact"):
+                assert (await post(address, path, body)).status_code == 200
+                assert (fake.seen[-1]["path"], fake.seen[-1]["raw"]) == (path, body)
+        await client.get(f"{address}/v1/models?limit=3")
         await client.delete(f"{address}/v1/files/a%2Fb")
-    assert [(each["path"], each["query"]) for each in fake.seen] == [
-        ("/v1/models", "limit=3"),
-        ("/v1/responses/compact", ""),
-        ("/v1/files/a/b", ""),
-    ]
-    assert "x-summarizing-context-token" not in fake.seen[0]["headers"]
-
-
-async def test_a_client_that_hangs_up_ends_the_providers_stream():
-    ended = asyncio.Event()
-
-    @streams
-    async def endless() -> AsyncIterator[bytes]:
-        try:
-            while True:
-                yield b": more\n\n"
-                await asyncio.sleep(0.01)
-        finally:
-            ended.set()
-
-    async with between(Fake(behave=endless)) as (_, address), httpx2.AsyncClient(trust_env=False) as client:
-        async with client.stream("POST", f"{address}/v1/messages", content=BODY) as answer:
-            await anext(answer.aiter_raw())
-        await asyncio.wait_for(ended.wait(), 120)
+        assert (await status(address))["sessions"] == []
+    assert [each["path"] + each["query"] for each in fake.seen[-2:]] == ["/v1/modelslimit=3", "/v1/files/a/b"]
+    assert "x-summarizing-context-token" not in str(fake.seen)

@@ -1,37 +1,22 @@
 """What PostgreSQL alone is asked for: leases, fences, lost connections, and addresses."""
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import AsyncExitStack, contextmanager, suppress
+from contextlib import AsyncExitStack, suppress
 from typing import Any
 
 import anyio
 import psycopg
 import pytest
 
-from summarizing_context import Settings, SummarizingContext, SummaryJob, open_context
+from summarizing_context import Settings, SummarizingContext, errors, open_context
 from summarizing_context.contrib.postgres import store as shared
 from summarizing_context.contrib.postgres.store import PostgresStore, read_address, unreachable
-from summarizing_context.errors import (
-    SessionInUseError,
-    SessionLostError,
-    SettingsError,
-    StoreUnreachableError,
-    StoreVersionError,
-)
 from summarizing_context.stores.base import MemoryScope, NewMemory, Place, keep_memories
 from tests import postgres_server
 from tests.contract.store_builders import entries, key, log_of, nothing, numbered, opened
 from tests.laws.builders import assistant, user
-
-
-@contextmanager
-def sql(address: str) -> Iterator[psycopg.Connection[Any]]:
-    """A bare connection whose tables are those of the store."""
-    known = read_address(address)
-    with psycopg.connect(known.url, autocommit=True) as connection:
-        connection.execute(f"set search_path = {known.schema}".encode())
-        yield connection
+from tests.pool.test_pool import Model, until
+from tests.postgres_server import rows, sql
 
 
 def another_host(address: str) -> str:
@@ -46,7 +31,7 @@ async def take_over(store: PostgresStore, address: str) -> None:
     """Claim the session `s` of a host that lives on: it may prolong its lease between two statements."""
     for _ in range(20):
         postgres_server.end_leases(address)
-        with suppress(SessionInUseError):
+        with suppress(errors.SessionInUseError):
             await store.claim("s")
             return
     raise AssertionError("the host prolongs its lease again and again")
@@ -69,7 +54,7 @@ async def test_a_host_that_lost_its_lease_writes_nothing_and_is_told(address):
             lambda: keep_memories(old.memories, MemoryScope(None, "s"), [NewMemory("x", {})]),
             lambda: old.checkpoints.delete("s", kept.id),
         ):
-            with pytest.raises(SessionLostError, match=r"session 's': .*open the session again"):
+            with pytest.raises(errors.SessionLostError, match=r"session 's': .*open the session again"):
                 await write()
         assert await new.memories.all(None) == []
         assert await new.checkpoints.listed("s") == [kept]
@@ -106,21 +91,6 @@ async def test_hosts_that_store_memories_of_a_project_at_once_lose_none(address)
 # Paid once for all hosts
 
 
-class Paying:
-    """A summarizer of a host. It notes what it was asked, and answers when it may."""
-
-    recipe = "paying"
-
-    def __init__(self, asked: list[str], may_answer: anyio.Event) -> None:
-        self.asked, self.may_answer, self.was_asked = asked, may_answer, anyio.Event()
-
-    async def summarize(self, job: SummaryJob) -> str:
-        self.asked.append(f"{job.kind} {job.range_hash} {job.max_tokens}")
-        self.was_asked.set()
-        await self.may_answer.wait()
-        return "none" if job.kind == "rules" else f"Done: {len(self.asked)} things were asked for."
-
-
 async def fill(context: SummarizingContext) -> None:
     for number in range(44):
         await context.add_message(user(f"Step {number}: " + "plant a tulip. " * 60))
@@ -129,24 +99,20 @@ async def fill(context: SummarizingContext) -> None:
 
 
 async def test_two_hosts_with_the_same_log_pay_for_each_summary_once(address):
-    asked: list[str] = []
-    payers = [Paying(asked, anyio.Event()) for _ in range(3)]
+    model, contexts = Model(), []
+    model.released.clear()
     async with AsyncExitStack() as hosts:
-        contexts = [
-            await hosts.enter_async_context(
-                open_context(Settings(store=host, session_id=name, max_tokens=8_000), summarizer=payer)
-            )
-            for name, host, payer in zip("abc", (address, *[another_host(address)] * 2), payers, strict=True)
-        ]
-        for context in contexts:
-            await fill(context)
-        await payers[0].was_asked.wait()
-        for payer in payers:
-            payer.may_answer.set()
+        for name, host in zip("abc", (address, *[another_host(address)] * 2), strict=True):
+            given = Settings(store=host, session_id=name, max_tokens=8_000)
+            contexts.append(await hosts.enter_async_context(open_context(given, summarizer=model)))
+            await fill(contexts[-1])
+        await until(lambda: model.asked)
+        model.released.set()
         for context in contexts:
             assert await context.wait_idle(60)
-        assert len(asked) == len(set(asked)) > 3
         figures = [context.statistics() for context in contexts]
+    assert len(model.asked) > 3
+    assert model.paid_twice() == 0
     assert len({one.summaries_ready for one in figures}) == 1
     assert {one.summaries_failed for one in figures} == {0}
 
@@ -178,10 +144,7 @@ async def test_a_claim_ends_with_its_block_its_deadline_or_the_lease_of_its_host
 
 async def test_a_view_is_made_while_the_server_answers_nothing(address):
     async with open_context(Settings(store=address, session_id="s", max_tokens=4_000)) as context:
-        for number in range(44):
-            await context.add_message(user(f"Step {number}: " + "plant a tulip. " * 60))
-            await context.add_message(assistant(f"Planted {number}."))
-            await context.get_messages_for_request()
+        await fill(context)
         assert await context.wait_idle(60)
         before = await context.get_messages_for_request()
         with sql(address) as connection, connection.transaction():
@@ -201,11 +164,9 @@ async def test_a_view_is_made_while_the_server_answers_nothing(address):
 
 async def waiting_for_a_lock(address: str) -> None:
     """Wait until our store waits for another transaction."""
-    asked = "select count(*) from pg_stat_activity where application_name = 'summarizing-context'"
-    asked += " and wait_event_type = 'Lock' and query like '%%' || %s || '%%'"
-    with sql(address) as connection, anyio.fail_after(120):
-        while connection.execute(asked.encode(), [read_address(address).schema]).fetchone() != (1,):  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    waits = "application_name = 'summarizing-context' and wait_event_type = 'Lock'"
+    asked = f"select count(*) from pg_stat_activity where {waits} and query like '%{read_address(address).schema}%'"
+    await until(lambda: rows(address, asked) == [(1,)])
 
 
 async def test_a_host_whose_deletion_waits_keeps_its_sessions_beyond_its_lease(address):
@@ -216,7 +177,7 @@ async def test_a_host_whose_deletion_waits_keeps_its_sessions_beyond_its_lease(a
                 postgres_server.end_leases(address)
                 deleting = asyncio.create_task(holder.delete_session("old"))
                 await waiting_for_a_lock(address)
-                with pytest.raises(SessionInUseError):
+                with pytest.raises(errors.SessionInUseError):
                     await other.claim("mine")
             assert await deleting
             await holder.append("mine", entries("still mine"), nothing)
@@ -316,7 +277,7 @@ async def test_a_commit_without_an_answer_is_not_done_twice(address, monkeypatch
 
 async def test_a_server_that_is_not_there_is_told(tmp_path):
     store = PostgresStore(f"postgresql://u:secret@/db?host={tmp_path}")
-    with pytest.raises(StoreUnreachableError, match="cannot be reached") as raised:
+    with pytest.raises(errors.StoreUnreachableError, match="cannot be reached") as raised:
         await store.open()
     assert "secret" not in f"{raised.value}{raised.value.__cause__}{store.name}"
 
@@ -330,7 +291,7 @@ async def test_a_store_of_a_later_version_is_refused(address):
     with sql(address) as connection:
         connection.execute("update version set number = 99")
     for read_only in (False, True):
-        with pytest.raises(StoreVersionError, match="99"):
+        with pytest.raises(errors.StoreVersionError, match="99"):
             await PostgresStore(address, read_only=read_only).open()
 
 
@@ -351,7 +312,7 @@ async def test_stores_that_create_one_schema_at_the_same_time_all_succeed(addres
 
 def test_a_wrong_parameter_is_refused():
     for wrong in ("schema=a-b", "schema=pg_x", "lease=soon", "lease=0.1", "schema=a;drop"):
-        with pytest.raises(SettingsError, match=wrong.partition("=")[0]):
+        with pytest.raises(errors.SettingsError, match=wrong.partition("=")[0]):
             read_address(f"postgresql://h/d?{wrong}")
 
 
@@ -359,10 +320,10 @@ def test_a_wrong_parameter_is_refused():
 def test_a_password_that_is_not_escaped_is_not_shown(info):
     store = f"postgresql://{info}@h/d"
     assert "cret" not in repr(Settings(store=store))
-    with suppress(SettingsError):
+    with suppress(errors.SettingsError):
         assert "cret" not in read_address(store).name
     if "#" not in info:
-        with pytest.raises(SettingsError, match="%40") as raised:
+        with pytest.raises(errors.SettingsError, match="%40") as raised:
             read_address(store)
         assert "cret" not in str(raised.value)
         assert raised.value.__cause__ is None
