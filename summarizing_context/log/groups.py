@@ -16,7 +16,7 @@ only. Of a pair that no host makes, both halves are shown as they came, in the o
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -182,7 +182,17 @@ class Passing(NamedTuple):
     tokens: int = 0
 
 
-def show_group(group: Sequence[PlacedMessage], *, closed: bool) -> list[Piece]:
+class LogGroup(NamedTuple):
+    """Messages of a group, and what a view has to know of them."""
+
+    reads: Sequence[PlacedMessage]
+    costs: Sequence[int]  # tokens of each
+    bound: Collection[int] = ()  # log entries that came with signed thinking or a chain
+    staying: Collection[int] = ()  # log entries that must stay whole
+    passing: Sequence[Passing] = ()  # ephemeral messages and interruptions that came between or behind them
+
+
+def _show_group(group: Sequence[PlacedMessage], *, closed: bool) -> list[Piece]:
     """The pieces of a group in the order of the view. Those of an open group are a prefix of what it will show."""
     head, *others = (read.reading for read in group)
     parts = [part for reading in others for part in reading.parts]
@@ -191,11 +201,11 @@ def show_group(group: Sequence[PlacedMessage], *, closed: bool) -> list[Piece]:
     is_plain = is_plain and all(reading.answers for reading in others)
     if is_plain and len(parts) == len(ids) == len(head.calls) and ids == set(head.calls):
         # no calls, or a result of each right behind them and nothing else
-        return [Piece(read.seq, *present(read.message)) for read in group]
+        return [Piece(read.seq, read.message) for read in group]
     if closed and (alone := _alone(group)):
         left = [_without(read, alone) for read in group]
         cut = {read.seq for read, before in zip(left, group, strict=True) if read is not before}
-        pieces = show_group(left, closed=True)
+        pieces = _show_group(left, closed=True)
         return [each._replace(repairs=(*each.repairs, "pair_dropped")) if each.seq in cut else each for each in pieces]
     open_calls, deferred = OpenCalls(), list[Piece]()
     # each message with calls: notes of what it answers too late, itself, and what answers it; and its calls by ordinal
@@ -212,14 +222,14 @@ def show_group(group: Sequence[PlacedMessage], *, closed: bool) -> list[Piece]:
         orphans = [part for part, place in found if place is None]
         rest = any(part.kind != "result" for part in parts) or bool(made)
         if len(answered) == 1 and not orphans and not made and not (rest and open_calls.left[answered[0]]):
-            units[answered[0]][0].append(Piece(read.seq, *present(read.message)))
+            units[answered[0]][0].append(Piece(read.seq, read.message))
             continue
         for unit in answered:
             blocks = {part.block for part, place in found if place is not None and place[0] == unit}
             units[unit][0].append(_split(read, blocks, calls=False))
         pieces = [note(read, orphans)] if orphans else []
         if not found:
-            pieces.append(Piece(read.seq, *present(read.message)))
+            pieces.append(Piece(read.seq, read.message))
         elif rest:
             pieces.append(_split(read, {part.block for part in parts} - {part.block for part, _ in found}))
         if (rest or not found) and (calls or in_order):
@@ -237,12 +247,18 @@ def show_group(group: Sequence[PlacedMessage], *, closed: bool) -> list[Piece]:
     return shown + deferred if closed else shown
 
 
-def show_interrupted(
-    group: Sequence[PlacedMessage], passing: Sequence[Passing], *, closed: bool
-) -> Sequence[Piece | Passing]:
-    """The pieces of a group with what came before its end. Each ephemeral message and interruption ends open calls."""
+def show_groups(groups: Sequence[LogGroup], *, closed: bool) -> list[list[Piece | Passing]]:
+    """The pieces of each of some groups, with what came before its end. Only the last one may not be `closed`."""
+    shown = [_show_interrupted(group, closed=closed or group is not groups[-1]) for group in groups]
+    pieces = iter(present([piece for each in shown for piece in each if isinstance(piece, Piece)]))
+    return [[next(pieces) if isinstance(piece, Piece) else piece for piece in each] for each in shown]
+
+
+def _show_interrupted(of: LogGroup, *, closed: bool) -> Sequence[Piece | Passing]:
+    """The pieces of one group. Each ephemeral message and interruption ends open calls."""
+    group, passing = of.reads, of.passing
     if not passing:
-        return show_group(group, closed=closed)
+        return _show_group(group, closed=closed)
     shown: list[Piece | Passing] = []
     stop = 0
     for each in (*passing, None):
@@ -252,9 +268,9 @@ def show_interrupted(
         cutter = GroupCutter(start)
         for read in group[start:stop]:  # in groups of their own, from behind one to the next
             for first, last in cutter.add(read.reading.calls, read.reading.answers, held=read.reading.held)[0]:
-                shown += show_group(group[first:last], closed=True)
+                shown += _show_group(group[first:last], closed=True)
                 start = last
-        shown += show_group(group[start:stop], closed=closed or each is not None) if start < stop else []
+        shown += _show_group(group[start:stop], closed=closed or each is not None) if start < stop else []
         shown += [] if each is None or each.message is None else [each]
     return shown
 
@@ -274,13 +290,19 @@ def note(read: PlacedMessage, parts: Iterable[Part] | None = None) -> Piece:
     return Piece(read.seq, {"role": "user", "content": text}, ("late_result_note",))
 
 
-def present(message: Message) -> tuple[Message, tuple[Repair, ...]]:
-    """The message as every provider accepts it: its content never missing, never null, its texts valid Unicode."""
-    repairs: tuple[Repair, ...] = ()
-    if message.get("content") is None and content_key(message) == "content":
-        message, repairs = {**message, "content": ""}, ("content_none",)
-    shown: Message = encodable(message)
-    return (message, repairs) if shown is message else (shown, (*repairs, "surrogates_replaced"))
+def present(pieces: Iterable[Piece]) -> list[Piece]:
+    """The pieces as every provider accepts them: content never missing, never null, texts valid Unicode."""
+    shown = list[Piece]()
+    for seq, message, repairs in pieces:
+        if message.get("content") is None and content_key(message) == "content":
+            message, repairs = {**message, "content": ""}, (*repairs, "content_none")
+        shown.append(Piece(seq, message, repairs))
+    valid = encodable([piece.message for piece in shown])
+    lost: Repair = "surrogates_replaced"
+    return [
+        each if each.message == message else Piece(each.seq, message, (*each.repairs, lost))
+        for each, message in zip(shown, valid, strict=True)
+    ]
 
 
 def _alone(group: Sequence[PlacedMessage]) -> set[str]:
@@ -313,12 +335,12 @@ def _without(read: PlacedMessage, ids: set[str]) -> PlacedMessage:
 
 def _split(read: PlacedMessage, blocks: set[int], *, calls: bool = True) -> Piece:
     """The message with only some of its content blocks. A tool message, which has none, stays whole."""
-    message, repairs = present(read.message)
+    message = read.message
     if not calls and "tool_calls" in message:
         message = {key: value for key, value in message.items() if key != "tool_calls"}
     content, key = blocks_of(message), content_key(message)
     if not content or is_result(message):
-        return Piece(read.seq, message, repairs)
+        return Piece(read.seq, message)
     chosen = [block for at, block in enumerate(content) if at in blocks]
     return Piece(read.seq, {**message, key: chosen}, ("split_results",))
 

@@ -11,13 +11,13 @@ import time
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import defaultdict, deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, field
 from itertools import pairwise, takewhile
 from math import inf
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import anyio
 import msgspec
@@ -27,11 +27,11 @@ from summarizing_context.errors import MessageError
 from summarizing_context.extraction.importance import group_traits, rank_groups
 from summarizing_context.extraction.tool_calls import ToolRules
 from summarizing_context.log import entries as kept
-from summarizing_context.log.entries import Bounds, Entry, PlacedMessage, Recalled, Role, Verdict, message_name
-from summarizing_context.log.groups import GroupCutter, OpenCalls, Passing
+from summarizing_context.log.entries import Bounds, Entry, Recalled, Role, Verdict, message_name
+from summarizing_context.log.groups import GroupCutter, LogGroup, OpenCalls, Passing
 from summarizing_context.log.kept_texts import KeptTexts, RuleLog
 from summarizing_context.log.tree import Segment, SegmentCutter, Sources
-from summarizing_context.messages.reading import Message, result_message
+from summarizing_context.messages.reading import Message, bound_among, result_message
 from summarizing_context.settings import Settings
 from summarizing_context.stores.base import StoredVerdict
 
@@ -148,15 +148,6 @@ class Foreground:
             left -= characters
 
         return yield_now
-
-
-class LogGroup(NamedTuple):
-    """Messages of a group, and what a view has to know of them."""
-
-    reads: Sequence[PlacedMessage]
-    costs: Sequence[int]  # tokens of each
-    staying: Collection[int] = ()  # log entries that must stay whole
-    passing: Sequence[Passing] = ()  # ephemeral messages and interruptions that came between or behind them
 
 
 _FRESH = 64  # entries that are kept parsed: more than come between two views
@@ -423,18 +414,28 @@ class MessageLog:
         return self.group_starts[at] if at < len(self.group_starts) else self.closed_groups_stop
 
     def between(self, start: int, stop: int) -> LogGroup:
-        """Log entries, read, and their costs."""
+        """Log entries, read, with their costs and what is bound among them."""
+        reads = kept.read_all(self.entries[start:stop], start)
         costs = [after - before for before, after in pairwise(self.tokens[start : stop + 1])]
-        return LogGroup([entry.read(at) for at, entry in enumerate(self.entries[start:stop], start)], costs)
+        bound = bound_among([read.message for read in reads])
+        return LogGroup(reads, costs, {start + at for at in bound})
 
-    def group_at(self, start: int, ephemeral: int) -> LogGroup:
-        """The group that begins at entry `start`, and what passed within it behind so many `ephemeral` messages."""
-        stop, passing, places = self.group_stop(start), list[Passing](), self.interruptions
-        if places or ephemeral < len(self.ephemeral):
-            places = places[bisect_right(places, start) : bisect_right(places, stop)]
-            passing = self.passing(ephemeral, stop) + [Passing(place, None) for place in places]
-            passing.sort(key=lambda each: each.before)
-        return LogGroup(*self.between(start, stop)[:2], self.staying(start, stop), passing)
+    def groups_from(self, start: int, ephemeral: int, most: float) -> list[LogGroup]:
+        """The groups from entry `start` on that begin within `most` tokens, each with what passed within it, behind so
+        many `ephemeral` messages."""
+        stops, last = [start], bisect_left(self.tokens, self.tokens[start] + most)
+        while stops[-1] < min(last, len(self.entries)):
+            stops.append(self.group_stop(stops[-1]))
+        end, groups, done = stops[-1], list[LogGroup](), 0
+        whole, staying = self.between(start, end), self.staying(start, end)
+        places = [place for place in self.interruptions_behind(start) if place <= end]
+        passing = self.passing(ephemeral, end) + [Passing(place, None) for place in places]
+        passing.sort(key=lambda each: each.before)
+        for first, stop in pairwise(stops):
+            passed, part = done, slice(first - start, stop - start)
+            done = bisect_right(passing, stop, lo=done, key=lambda each: each.before)
+            groups.append(LogGroup(whole.reads[part], whole.costs[part], whole.bound, staying, passing[passed:done]))
+        return groups
 
     def passing(self, first: int, stop: int) -> list[Passing]:
         """The ephemeral messages from the `first` on that came before entry `stop`."""

@@ -15,6 +15,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 from summarizing_context.concurrency import YieldNow, never_yield
@@ -138,14 +139,13 @@ class Node(NamedTuple):
     def leaf(cls, segment: int) -> Node:
         return cls(segment, segment + 1)
 
+    @classmethod
+    def leaves(cls, start: int, stop: int) -> list[Node]:
+        return [cls(segment, segment + 1) for segment in range(start, stop)]
+
     @property
     def width(self) -> int:
         return self.stop - self.start
-
-    @property
-    def rank(self) -> int:
-        """0 for a leaf, one more than its largest child's for a merge."""
-        return 0 if self.width == 1 else 1 + max(self.children, key=lambda child: child.width).rank
 
     @property
     def children(self) -> tuple[Node, ...]:
@@ -160,6 +160,12 @@ class Node(NamedTuple):
         return tuple(found)
 
 
+@lru_cache(4_096)
+def rank_of(node: Node) -> int:
+    """0 for a leaf, one more than its largest child's for a merge."""
+    return 0 if node.width == 1 else 1 + rank_of(max(node.children, key=lambda child: child.width))
+
+
 def blocks_ending_at(stop: int) -> list[Node]:
     """The blocks whose last segment is the one before `stop`, the smallest first."""
     found: list[Node] = []
@@ -172,7 +178,7 @@ def blocks_ending_at(stop: int) -> list[Node]:
 
 def merge_share(node: Node) -> float:
     """The part of its source that a merge may take: more where that is merged already, or of few segments."""
-    return 0.35 if node.rank == 1 and node.width >= FOUR else 0.75
+    return 0.35 if rank_of(node) == 1 and node.width >= FOUR else 0.75
 
 
 class Want(NamedTuple):
@@ -230,7 +236,7 @@ def merges_below(nodes: Iterable[Node]) -> Iterator[Sequence[Node]]:
     left = [node for node in nodes if node.width > 1]
     while left:
         node = left.pop()
-        by_rank[node.rank].add(node)
+        by_rank[rank_of(node)].add(node)
         left += [child for child in node.children if child.width > 1]
     for rank in sorted(by_rank):
         yield sorted(by_rank[rank])

@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from summarizing_context.log.entries import Bounds, PlacedMessage
-from summarizing_context.log.groups import Passing, Piece, Repair, present
+from summarizing_context.log.groups import LogGroup, Passing, Piece, Repair, present
 from summarizing_context.log.kept_texts import Instructions, PlanItems, StandingRule
 from summarizing_context.log.ledger import LOOKS, Kind, Ledger, SessionLedger
-from summarizing_context.log.message_log import LogGroup, MessageLog, Pin
+from summarizing_context.log.message_log import MessageLog, Pin
 from summarizing_context.log.tree import BEHIND, FOUR, FRAME, MERGED, Cut, HeaderNode, Node, NodeText, by_four
 from summarizing_context.messages.fences import fence, neutral
 from summarizing_context.messages.reading import (
@@ -58,6 +58,7 @@ END = "</history>"
 
 BRIEF_TOKENS = 60
 _PROVISIONAL = 0.4  # the most of the share that provisional nodes may take from the tree
+_WRITTEN = 16  # blocks that are written at once
 _LONGER = 9 / 8  # of what it was asked for, that a model's summary may take
 _KIND = "text"  # the type of each block
 _RULES_ALONE = "(nothing but rules, which are listed apart)"
@@ -72,10 +73,15 @@ class Sources:
         self.log, self.summaries, self.ledger, self.settings, self.price = log, summaries, ledger, settings, price
         self.truncates = settings.strategy == "truncate"  # views say only how much is left out
 
+    def blocks(self, nodes: Sequence[HeaderNode]) -> list[HeaderNode]:
+        """Return nodes as they are shown, with their tokens."""
+        texts = neutral([node.text for node in nodes])
+        shown = [node._replace(text=text) for node, text in zip(nodes, texts, strict=True)]
+        tokens = self.price.each([_block_text(node) for node in shown])
+        return [node._replace(tokens=cost + self.kind) for node, cost in zip(shown, tokens, strict=True)]
+
     def block(self, node: HeaderNode) -> HeaderNode:
-        """Return a node as it is shown, with its tokens."""
-        node = node._replace(text=neutral(node.text))
-        return node._replace(tokens=self.price.count(_block_text(node)) + self.kind)
+        return self.blocks([node])[0]
 
     @cached_property
     def kind(self) -> int:
@@ -122,14 +128,15 @@ def choose_summaries(
     is_flat, part = sources.settings.strategy == "summarize", range(max(cut.leaves_stop, start), cut.stop)
 
     # the newly covered segments, read first, for later ones may be skimmed, behind the nodes of before
-    segments = [Node.leaf(at) for at in range(tree[-1].stop if tree else 0, cut.leaves)]
+    segments = Node.leaves(tree[-1].stop if tree else 0, cut.leaves)
     read, written = [*segments, *tree], dict[Node, HeaderNode]()
     made = dict(zip(read, texts.blocks(read), strict=True))
 
     def write(nodes: Sequence[Node]) -> list[HeaderNode]:
-        for node in [node for node in nodes if node not in written]:
-            of_node = made.get(node) or texts.blocks([node])[0]
-            written[node] = block(of_node._replace(text=_told(of_node)))
+        if new := [node for node in nodes if node not in written]:
+            made.update((node, texts.blocks([node])[0]) for node in new if node not in made)
+            told = [made[node]._replace(text=_told(made[node])) for node in new]
+            written.update(zip(new, sources.blocks(told), strict=True))
         return [written[node] for node in nodes]
 
     def shortened(node: HeaderNode, tokens: float) -> HeaderNode:
@@ -196,7 +203,7 @@ def choose_summaries(
         if not words and cut.leaves:
             words = brief_of(_told(texts.text_of(Node.leaf(cut.leaves - 1))), left)
     if words and count(words) <= left:
-        line = line._replace(text=f"{line.text}\n{neutral(words)}")
+        line = line._replace(text=f"{line.text}\n{neutral([words])[0]}")
     return [line], tuple(places), True
 
 
@@ -220,8 +227,8 @@ def _merge_oldest(
     once merges take more than `MERGED` of it. While no merge is ready, the header may grow up to `most`; beyond that
     the nearest merge is taken, even as an extract."""
     total, leaves = 0, [node for node in places if node.stop - node.start == 1]
-    for node in reversed(places):  # as far as it matters, for there may be thousands
-        if (total := total + _tokens(write([node]))) > max(target, most):
+    for at in range(len(places), 0, -_WRITTEN):  # as far as it matters, for there may be thousands
+        if (total := total + _tokens(write(places[max(0, at - _WRITTEN) : at]))) > max(target, most):
             break
     if total <= target or not leaves:
         return list(places)
@@ -401,9 +408,9 @@ def write_head(
         nodes, tree, is_one_line = list[HeaderNode](), state.tree, False
         if native is not None:
             made = HeaderNode(-1, 0, log.leading_count, native.stop, "full", "provider", 1, native.text)
-            later = summaries.blocks(map(Node.leaf, range(native.leaves, cut.leaves)))
+            later = summaries.blocks(Node.leaves(native.leaves, cut.leaves))
             nodes = [made._replace(tokens=price.message(native.message))]
-            nodes += [sources.block(node._replace(text=_told(node))) for node in later]
+            nodes += sources.blocks([node._replace(text=_told(node)) for node in later])
             share = int(room.header_share) - sources.frame - (note.tokens if note else 0)
             if part := range(max(cut.leaves_stop, native.stop), stop):
                 nodes.append(_provisional(sources, part, share - _tokens(nodes) - FRAME))
@@ -453,7 +460,7 @@ def write_head(
             ):
                 continue
             kept_group = Tail(start, replace(room, squeeze=room.squeeze + 1), price, bounds)
-            kept_group.take(group, closed=True)
+            kept_group.take([group], closed=True)
             if all(says_nothing(item.message) for item in kept_group.items):
                 continue
             if kept_group.tokens <= left:
@@ -499,8 +506,9 @@ def native_instructions(sources: Sources, first: int, leaves: int, stop: int) ->
     said = [NATIVE_INSTRUCTIONS, *([] if rules is None else [rules.message["content"]])]
     left = MOST_INSTRUCTIONS - sum(map(len, said)) - 100
     made = list[str]()
-    for node in reversed(texts.blocks(filter(texts.is_ready, map(Node.leaf, range(first, leaves))))):
-        left -= len(text := _block_text(sources.block(node))) + 1
+    ready = texts.blocks(filter(texts.is_ready, Node.leaves(first, leaves)))
+    for text in reversed(list(map(_block_text, sources.blocks(ready)))):
+        left -= len(text) + 1
         if left < 0:
             break
         made.insert(0, text)
@@ -534,9 +542,11 @@ def fit_lines(
     """Return as many lines as fit into `cap` tokens, and the block with them; "" where none does. The most important
     come first. `render` makes the block from the chosen lines; `frame` is the block without any, where it would say
     more of what is left out then; `gap` the tokens between two."""
+    if not lines:
+        return [], ""
     left = cap - price.count(frame or render(()))
     soft_left, heads, chosen = left // 4, {""}, list[Line]()
-    chunks = (lines[at : at + 8] for at in range(0, len(lines), 8))  # most of many are never counted
+    chunks = (lines[at : at + 32] for at in range(0, len(lines), 32))  # most of many are never counted
     costs = (tokens for chunk in chunks for tokens in price.each([line.text for line in chunk]))
     for line, tokens in zip(lines, costs, strict=True):
         tokens += gap + (0 if line.head in heads else price.count(line.head))
@@ -801,12 +811,12 @@ def choose_staying(sources: Sources, stop: int, room: Room) -> Staying:
     state = {places[at - 1] for places in log.states.values() if (at := bisect_left(places, stop))}
     for start in dict.fromkeys(log.group_start(index) for index in sorted(state, reverse=True)):
         group, tail = log.between(start, log.group_stop(start)), Tail(start, room, price, bounds)
-        tail.take(group, closed=True, thinking_from=log.thinking_from(len(log)))
+        tail.take([group], closed=True, thinking_from=log.thinking_from(len(log)))
         if tail.tokens > left:
             reads, tail = _states_alone(group.reads), Tail(start, room, price, bounds)
             cut_anew = [Passing(reads[-1].seq + 1, None)]  # for less of it is left
             costs = [price.message(read.message) for read in reads]
-            tail.take(LogGroup(reads, costs, passing=cut_anew), closed=True)
+            tail.take([LogGroup(reads, costs, group.bound, passing=cut_anew)], closed=True)
         if tail.tokens <= left:
             items += tail.items
             left -= tail.tokens
@@ -867,7 +877,7 @@ def _piece(log: MessageLog, index: int, price: Price) -> tuple[Piece, int]:
         _, message, repairs = told_of(read.seq, read.reading)
         tokens = price.message(message)
     else:
-        message, repairs = present(read.message)
+        ((_, message, repairs),) = present([Piece(read.seq, read.message)])
         if has_signed_thinking(message):
             message, repairs = without_thinking(message), (*repairs, "thinking_dropped")
             tokens = price.message(message)

@@ -19,7 +19,7 @@ import anyio
 
 from summarizing_context.errors import SummarizerError, SummarizerNotReady
 from summarizing_context.log.entries import output_hash
-from summarizing_context.log.tree import Maker, Node, Sources, Want, merge_share, merges_below
+from summarizing_context.log.tree import Maker, Node, Sources, Want, merge_share, merges_below, rank_of
 from summarizing_context.messages.rendering import THOUGHT_ONLY, cut_results, render_children
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.stores.base import StoredFailure, StoredSummary, SummaryKey
@@ -135,7 +135,7 @@ class Worker:
         async def look_up(nodes: Iterable[Node]) -> None:
             await self._find([Want(node, hash) for node in nodes if (hash := summaries.hash_of(node)) is not None])
 
-        await look_up(map(Node.leaf, range(len(self.log.segments))))
+        await look_up(Node.leaves(0, len(self.log.segments)))
         if self.read_only:  # who only looks need not know how they were made
             used = await guarded(self.store.summaries_of(self.settings.session_id)) or {}
             known = {place: one for one, place in used.values() if place is not None and one.rank == 0}
@@ -225,7 +225,7 @@ class Worker:
         return list(found.values())
 
     async def _make(self, want: Want) -> None:
-        began, about = self.clock.now(), {"range_hash": want.hash, "rank": want.node.rank}
+        began, about = self.clock.now(), {"range_hash": want.hash, "rank": rank_of(want.node)}
         try:
             if not self._is_wanted(want):
                 return
@@ -365,7 +365,7 @@ class Worker:
                 instructions=recipe.instructions(purpose, most),
                 content=content,
                 max_tokens=most,
-                rank=node.rank,
+                rank=rank_of(node),
                 start=entries.start,
                 stop=entries.stop,
                 source_tokens=tokens,
