@@ -16,8 +16,9 @@ only. Of a pair that no host makes, both halves are shown as they came, in the o
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from typing import Literal, NamedTuple
 
 from summarizing_context.log.entries import PlacedMessage
@@ -167,29 +168,22 @@ NO_RESULT = "[no result of this call was recorded]"
 
 
 class Piece(NamedTuple):
-    """One message as it is to be shown."""
+    """One message as it is to be shown; without one where a view has given up the open calls: an interruption."""
 
-    seq: int  # of the log entry that it shows, or that made it necessary
+    seq: int  # of the log entry that it shows, that made it necessary, or that it passes by before
     message: Message
     repairs: tuple[Repair, ...] = ()
-
-
-class Passing(NamedTuple):
-    """An ephemeral message, or an interruption: the place where a view has given up the open calls without one."""
-
-    before: int  # the log entry that it stands before
-    message: Message | None
-    tokens: int = 0
+    passing: int = -1  # tokens of an ephemeral message
 
 
 class LogGroup(NamedTuple):
     """Messages of a group, and what a view has to know of them."""
 
     reads: Sequence[PlacedMessage]
-    costs: Sequence[int]  # tokens of each
+    costs: Mapping[int, int]  # tokens of each, by log entry
     bound: Collection[int] = ()  # log entries that came with signed thinking or a chain
     staying: Collection[int] = ()  # log entries that must stay whole
-    passing: Sequence[Passing] = ()  # ephemeral messages and interruptions that came between or behind them
+    passing: Sequence[Piece] = ()  # ephemeral messages and interruptions that came between or behind them
 
 
 def _show_group(group: Sequence[PlacedMessage], *, closed: bool) -> list[Piece]:
@@ -247,32 +241,26 @@ def _show_group(group: Sequence[PlacedMessage], *, closed: bool) -> list[Piece]:
     return shown + deferred if closed else shown
 
 
-def show_groups(groups: Sequence[LogGroup], *, closed: bool) -> list[list[Piece | Passing]]:
-    """The pieces of each of some groups, with what came before its end. Only the last one may not be `closed`."""
-    shown = [_show_interrupted(group, closed=closed or group is not groups[-1]) for group in groups]
-    pieces = iter(present([piece for each in shown for piece in each if isinstance(piece, Piece)]))
-    return [[next(pieces) if isinstance(piece, Piece) else piece for piece in each] for each in shown]
-
-
-def _show_interrupted(of: LogGroup, *, closed: bool) -> Sequence[Piece | Passing]:
-    """The pieces of one group. Each ephemeral message and interruption ends open calls."""
-    group, passing = of.reads, of.passing
-    if not passing:
-        return _show_group(group, closed=closed)
-    shown: list[Piece | Passing] = []
-    stop = 0
-    for each in (*passing, None):
-        start, stop = stop, len(group)
-        if each is not None:
-            stop = bisect_left(group, each.before, lo=start, key=lambda read: read.seq)
-        cutter = GroupCutter(start)
-        for read in group[start:stop]:  # in groups of their own, from behind one to the next
-            for first, last in cutter.add(read.reading.calls, read.reading.answers, held=read.reading.held)[0]:
-                shown += _show_group(group[first:last], closed=True)
-                start = last
-        shown += _show_group(group[start:stop], closed=closed or each is not None) if start < stop else []
-        shown += [] if each is None or each.message is None else [each]
-    return shown
+def show_groups(groups: Sequence[LogGroup], *, closed: bool) -> list[list[Piece]]:
+    """The pieces of groups, each with what passed within it, which ends open calls. Only the last may be open."""
+    shown = list[list[Piece]]()
+    for group in groups:
+        pieces, stop, reads = list[Piece](), 0, group.reads
+        is_closed = closed or group is not groups[-1]
+        for each in (*group.passing, None) if group.passing else ():
+            start, stop = stop, len(reads)
+            if each is not None:
+                stop = bisect_left(reads, each.seq, lo=start, key=lambda read: read.seq)
+            cutter = GroupCutter(start)
+            for read in reads[start:stop]:  # in groups of their own, from behind one to the next
+                for first, last in cutter.add(read.reading.calls, read.reading.answers, held=read.reading.held)[0]:
+                    pieces += _show_group(reads[first:last], closed=True)
+                    start = last
+            pieces += _show_group(reads[start:stop], closed=is_closed or each is not None) if start < stop else []
+            pieces += [each] if each is not None and each.message else []
+        shown.append(pieces if group.passing else _show_group(reads, closed=is_closed))
+    presented = iter(present(chain.from_iterable(shown)))
+    return [list(islice(presented, len(pieces))) for pieces in shown]
 
 
 def note(read: PlacedMessage, parts: Iterable[Part] | None = None) -> Piece:
@@ -293,15 +281,15 @@ def note(read: PlacedMessage, parts: Iterable[Part] | None = None) -> Piece:
 def present(pieces: Iterable[Piece]) -> list[Piece]:
     """The pieces as every provider accepts them: content never missing, never null, texts valid Unicode."""
     shown = list[Piece]()
-    for seq, message, repairs in pieces:
+    for piece in pieces:
+        message = piece.message
         if message.get("content") is None and content_key(message) == "content":
-            message, repairs = {**message, "content": ""}, (*repairs, "content_none")
-        shown.append(Piece(seq, message, repairs))
+            piece = piece._replace(message={**message, "content": ""}, repairs=(*piece.repairs, "content_none"))
+        shown.append(piece)
     valid = encodable([piece.message for piece in shown])
-    lost: Repair = "surrogates_replaced"
     return [
-        each if each.message == message else Piece(each.seq, message, (*each.repairs, lost))
-        for each, message in zip(shown, valid, strict=True)
+        one if one.message == message else one._replace(message=message, repairs=(*one.repairs, "surrogates_replaced"))
+        for one, message in zip(shown, valid, strict=True)
     ]
 
 
@@ -335,9 +323,7 @@ def _without(read: PlacedMessage, ids: set[str]) -> PlacedMessage:
 
 def _split(read: PlacedMessage, blocks: set[int], *, calls: bool = True) -> Piece:
     """The message with only some of its content blocks. A tool message, which has none, stays whole."""
-    message = read.message
-    if not calls and "tool_calls" in message:
-        message = {key: value for key, value in message.items() if key != "tool_calls"}
+    message = {key: value for key, value in read.message.items() if calls or key != "tool_calls"}
     content, key = blocks_of(message), content_key(message)
     if not content or is_result(message):
         return Piece(read.seq, message)

@@ -28,7 +28,7 @@ from summarizing_context.extraction.importance import group_traits, rank_groups
 from summarizing_context.extraction.tool_calls import ToolRules
 from summarizing_context.log import entries as kept
 from summarizing_context.log.entries import Bounds, Entry, Recalled, Role, Verdict, message_name
-from summarizing_context.log.groups import GroupCutter, LogGroup, OpenCalls, Passing
+from summarizing_context.log.groups import GroupCutter, LogGroup, OpenCalls, Piece
 from summarizing_context.log.kept_texts import KeptTexts, RuleLog
 from summarizing_context.log.tree import Segment, SegmentCutter, Sources
 from summarizing_context.messages.reading import Message, bound_among, result_message
@@ -416,9 +416,8 @@ class MessageLog:
     def between(self, start: int, stop: int) -> LogGroup:
         """Log entries, read, with their costs and what is bound among them."""
         reads = kept.read_all(self.entries[start:stop], start)
-        costs = [after - before for before, after in pairwise(self.tokens[start : stop + 1])]
         bound = bound_among([read.message for read in reads])
-        return LogGroup(reads, costs, {start + at for at in bound})
+        return LogGroup(reads, {at: self.cost(at) for at in range(start, stop)}, {start + at for at in bound})
 
     def groups_from(self, start: int, ephemeral: int, most: float) -> list[LogGroup]:
         """The groups from entry `start` on that begin within `most` tokens, each with what passed within it, behind so
@@ -427,20 +426,21 @@ class MessageLog:
         while stops[-1] < min(last, len(self.entries)):
             stops.append(self.group_stop(stops[-1]))
         end, groups, done = stops[-1], list[LogGroup](), 0
-        whole, staying = self.between(start, end), self.staying(start, end)
-        places = [place for place in self.interruptions_behind(start) if place <= end]
-        passing = self.passing(ephemeral, end) + [Passing(place, None) for place in places]
-        passing.sort(key=lambda each: each.before)
+        whole = self.between(start, end)._replace(staying=self.staying(start, end))
+        passing = self.passing(ephemeral, end)
+        passing += (Piece(place, {}) for place in self.interruptions_behind(start) if place <= end)
+        passing.sort(key=lambda each: each.seq)
         for first, stop in pairwise(stops):
-            passed, part = done, slice(first - start, stop - start)
-            done = bisect_right(passing, stop, lo=done, key=lambda each: each.before)
-            groups.append(LogGroup(whole.reads[part], whole.costs[part], whole.bound, staying, passing[passed:done]))
+            passed, done = done, bisect_right(passing, stop, lo=done, key=lambda each: each.seq)
+            reads = whole.reads[first - start : stop - start]
+            groups.append(whole._replace(reads=reads, passing=passing[passed:done]))
         return groups
 
-    def passing(self, first: int, stop: int) -> list[Passing]:
+    def passing(self, first: int, stop: int) -> list[Piece]:
         """The ephemeral messages from the `first` on that came before entry `stop`."""
         found = self.ephemeral[first : bisect_right(self.ephemeral, stop, lo=first, key=lambda one: one[0])]
-        return [Passing(index, entry.message(), entry.cost(self.settings.image_tokens)) for index, entry in found]
+        image_tokens = self.settings.image_tokens
+        return [Piece(index, entry.message(), passing=entry.cost(image_tokens)) for index, entry in found]
 
     def open_calls(self) -> list[OpenCall]:
         """The calls that wait for a result of a host, oldest first."""

@@ -39,11 +39,6 @@ class Segment(NamedTuple):
     parts: int = 1
     is_early: bool = False  # a view, or a number of messages, has ended it before it was full
 
-    @property
-    def last_part(self) -> bool:
-        """The log may be covered up to `stop` only with all parts."""
-        return self.part == self.parts - 1
-
 
 class SegmentCutter:
     """Cuts a growing run of closed groups into segments, one group at a time; O(1)."""
@@ -136,10 +131,6 @@ class Node(NamedTuple):
     stop: int
 
     @classmethod
-    def leaf(cls, segment: int) -> Node:
-        return cls(segment, segment + 1)
-
-    @classmethod
     def leaves(cls, start: int, stop: int) -> list[Node]:
         return [cls(segment, segment + 1) for segment in range(start, stop)]
 
@@ -213,7 +204,7 @@ def next_merges(place: HeaderPlace, tokens: Callable[[Node], int | None], segmen
         if before + rest > target:
             break
         rests[segment + 1] = rest
-        if (size := tokens(Node.leaf(segment))) is None:
+        if (size := tokens(Node(segment, segment + 1))) is None:
             return []
         rest += size + FRAME
     if before + rest <= target and merges:
@@ -298,6 +289,6 @@ class Cut(NamedTuple):
 def cut_at(segments: Sequence[Segment], stop: int) -> Cut:
     """The cut at `stop`, with as many whole segments as stand before it."""
     leaves = bisect_right(segments, stop, key=lambda segment: segment.stop)
-    while leaves and not segments[leaves - 1].last_part:
+    while leaves and segments[leaves - 1].part + 1 < segments[leaves - 1].parts:  # it is covered with all parts
         leaves -= 1
     return Cut(leaves, segments[leaves - 1].stop if leaves else 0, stop)

@@ -372,8 +372,7 @@ class Viewer:
         if because is None:
             is_told = state.header is not None and state.native is None
             if not is_told and not self._sources.truncates:  # what is covered is not told by us: read it still
-                for leaf in range(before.leaves, state.leaves):
-                    self._summaries.text_of(Node.leaf(leaf))
+                self._summaries.blocks(Node.leaves(before.leaves, state.leaves))
             because = view.pending or reason or ("task_end" if now.takes_end else None)
             because = because or ("budget_raised" if now.is_widened else None)
             if reason == "explicit" and because in ("budget_lowered", "budget_raised"):
@@ -414,7 +413,7 @@ class Viewer:
         # tokens with which the last view and this one begin alike, tools and the lines of a message included
         last, rows, count = change.provider_view.last, self.system_rows.rows, self._price.count
         now = [*(row for row, _ in rows), *state.head, *(item.message for item in items)]
-        kept, head = common_prefix(last, now), len(rows) + len(state.head)
+        kept, head = common_prefix(last, now), len(now) - len(items)
         alike = self.system_rows.tokens if kept >= len(rows) else 0
         alike += sum(map(self._price.message, now[len(rows) : min(kept, head)]))
         alike += sum(item.tokens for item in items[: max(0, kept - head)])
@@ -593,7 +592,7 @@ class Viewer:
         if log.tokens[cut.leaves_stop] - log.tokens[since] < _NEW_FOR_BLOCK * state.room:
             return None
         # a block is kept for good, so its request waits for them; it covers no less meanwhile: the log alone says what
-        is_known = all(self._summaries.merged_text(Node.leaf(at)) for at in range(state.leaves, cut.leaves))
+        is_known = all(self._summaries.merged_text(Node(at, at + 1)) for at in range(state.leaves, cut.leaves))
         return Target(latest.provider, cut.leaves, cut.leaves_stop) if is_known else None
 
     def _native_request(self, target: Target, model: str) -> NativeRequest:

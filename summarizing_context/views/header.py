@@ -13,13 +13,13 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
 
 from summarizing_context.log.entries import Bounds, PlacedMessage
-from summarizing_context.log.groups import LogGroup, Passing, Piece, Repair, present
+from summarizing_context.log.groups import LogGroup, Piece, present
 from summarizing_context.log.kept_texts import Instructions, PlanItems, StandingRule
 from summarizing_context.log.ledger import LOOKS, Kind, Ledger, SessionLedger
 from summarizing_context.log.message_log import MessageLog, Pin
@@ -58,7 +58,6 @@ END = "</history>"
 
 BRIEF_TOKENS = 60
 _PROVISIONAL = 0.4  # the most of the share that provisional nodes may take from the tree
-_WRITTEN = 16  # blocks that are written at once
 _LONGER = 9 / 8  # of what it was asked for, that a model's summary may take
 _KIND = "text"  # the type of each block
 _RULES_ALONE = "(nothing but rules, which are listed apart)"
@@ -72,6 +71,8 @@ class Sources:
     ) -> None:
         self.log, self.summaries, self.ledger, self.settings, self.price = log, summaries, ledger, settings, price
         self.truncates = settings.strategy == "truncate"  # views say only how much is left out
+        self.kind = price.count(_KIND)  # tokens of the type of a block
+        self.frame = MESSAGE_TOKENS + price.texts((PREFACE, END)) + self.kind  # of a header beside its blocks
 
     def blocks(self, nodes: Sequence[HeaderNode]) -> list[HeaderNode]:
         """Return nodes as they are shown, with their tokens."""
@@ -83,23 +84,10 @@ class Sources:
     def block(self, node: HeaderNode) -> HeaderNode:
         return self.blocks([node])[0]
 
-    @cached_property
-    def kind(self) -> int:
-        """Tokens of the type of a block."""
-        return self.price.count(_KIND)
-
-    @cached_property
-    def frame(self) -> int:
-        """Tokens of a header beside its blocks."""
-        return MESSAGE_TOKENS + self.price.count(PREFACE) + self.price.count(END) + self.kind
-
 
 def _block_text(node: HeaderNode) -> str:
-    return (
-        node.text
-        if node.form == "line"
-        else f'<summary messages="{node.start}-{node.stop - 1}">\n{node.text}\n</summary>'
-    )
+    fenced = f'<summary messages="{node.start}-{node.stop - 1}">\n{node.text}\n</summary>'
+    return node.text if node.form == "line" else fenced
 
 
 def _told(made: NodeText | HeaderNode) -> str:
@@ -201,7 +189,7 @@ def choose_summaries(
     if left >= 12:
         words = _told(texts.part(part, left)) if part else ""
         if not words and cut.leaves:
-            words = brief_of(_told(texts.text_of(Node.leaf(cut.leaves - 1))), left)
+            words = brief_of(_told(texts.text_of(Node(cut.leaves - 1, cut.leaves))), left)
     if words and count(words) <= left:
         line = line._replace(text=f"{line.text}\n{neutral([words])[0]}")
     return [line], tuple(places), True
@@ -227,8 +215,8 @@ def _merge_oldest(
     once merges take more than `MERGED` of it. While no merge is ready, the header may grow up to `most`; beyond that
     the nearest merge is taken, even as an extract."""
     total, leaves = 0, [node for node in places if node.stop - node.start == 1]
-    for at in range(len(places), 0, -_WRITTEN):  # as far as it matters, for there may be thousands
-        if (total := total + _tokens(write(places[max(0, at - _WRITTEN) : at]))) > max(target, most):
+    for at in range(len(places), 0, -16):  # as far as it matters, for there may be thousands
+        if (total := total + _tokens(write(places[max(0, at - 16) : at]))) > max(target, most):
             break
     if total <= target or not leaves:
         return list(places)
@@ -326,7 +314,7 @@ def write_head(
         pins = pinned(*_piece(log, latest, price), room.pin_cap)
         others += [pin for pin in pins if canonical_json(pin.message) not in staying.said]
     humans_left = 2 * room.pin_cap if settings.keep_human_messages else 0
-    said, misses = {*staying.said, *(canonical_json(pin.message) for pin in others)}, 0
+    said, misses = {*staying.said, *(canonical_json(pin.message) for pin in others if humans_left)}, 0
     shown = held | opening | {pin.seq for pin in others}
     for index in [index for index in humans if index not in shown] if humans_left else ():
         if log.cost(index) > humans_left:
@@ -506,9 +494,8 @@ def native_instructions(sources: Sources, first: int, leaves: int, stop: int) ->
     said = [NATIVE_INSTRUCTIONS, *([] if rules is None else [rules.message["content"]])]
     left = MOST_INSTRUCTIONS - sum(map(len, said)) - 100
     made = list[str]()
-    ready = texts.blocks(filter(texts.is_ready, Node.leaves(first, leaves)))
-    for text in reversed(list(map(_block_text, sources.blocks(ready)))):
-        left -= len(text) + 1
+    for node in reversed(sources.blocks(texts.blocks(filter(texts.is_ready, Node.leaves(first, leaves))))):
+        left -= len(text := _block_text(node)) + 1
         if left < 0:
             break
         made.insert(0, text)
@@ -814,8 +801,8 @@ def choose_staying(sources: Sources, stop: int, room: Room) -> Staying:
         tail.take([group], closed=True, thinking_from=log.thinking_from(len(log)))
         if tail.tokens > left:
             reads, tail = _states_alone(group.reads), Tail(start, room, price, bounds)
-            cut_anew = [Passing(reads[-1].seq + 1, None)]  # for less of it is left
-            costs = [price.message(read.message) for read in reads]
+            cut_anew = [Piece(reads[-1].seq + 1, {})]  # for less of it is left
+            costs = {read.seq: price.message(read.message) for read in reads}
             tail.take([LogGroup(reads, costs, group.bound, passing=cut_anew)], closed=True)
         if tail.tokens <= left:
             items += tail.items
@@ -868,17 +855,14 @@ def _states_alone(reads: Sequence[PlacedMessage]) -> list[PlacedMessage]:
 
 def _piece(log: MessageLog, index: int, price: Price) -> tuple[Piece, int]:
     """The message as a pin shows it whole, and its tokens."""
-    read, tokens = log.entries[index].read(index), log.cost(index)
-    message: Message
-    repairs: tuple[Repair, ...]
+    read = log.entries[index].read(index)
     if (tools := loaded_tools(read.message)) is not None:
-        message, repairs, tokens = tools, ("pin_note",), price.message(tools)
+        piece = Piece(index, tools, ("pin_note",))
     elif read.reading.calls or read.reading.answers:  # alone it would ask for, or answer, what is not there
-        _, message, repairs = told_of(read.seq, read.reading)
-        tokens = price.message(message)
+        piece = told_of(index, read.reading)
+    elif has_signed_thinking(read.message):
+        piece = Piece(index, without_thinking(read.message), ("thinking_dropped",))
     else:
-        ((_, message, repairs),) = present([Piece(read.seq, read.message)])
-        if has_signed_thinking(message):
-            message, repairs = without_thinking(message), (*repairs, "thinking_dropped")
-            tokens = price.message(message)
-    return Piece(read.seq, message, repairs), tokens
+        return present([Piece(index, read.message)])[0], log.cost(index)
+    (piece,) = present([piece])
+    return piece, price.message(piece.message)

@@ -19,7 +19,7 @@ import msgspec
 
 from summarizing_context.errors import StoreCorruptError, UndoError
 from summarizing_context.log.entries import Bounds, Entry, PlacedMessage
-from summarizing_context.log.groups import NOTES, LogGroup, Passing, Piece, Repair, note, present, show_groups
+from summarizing_context.log.groups import NOTES, LogGroup, Piece, Repair, note, present, show_groups
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import Cut, HeaderNode, Node
 from summarizing_context.messages.fences import fence, within_fence
@@ -192,26 +192,24 @@ class Tail:
         `thinking_from`. In the open turn, thinking that a provider wants back stays whole; where everything is tighter
         than tight, from this entry on."""
         self._thinking_from = thinking_from
-        alone = list[list[Piece | Passing]]()
+        alone = list[list[Piece]]()
         if self.since != WHOLE_GROUPS and groups[0].reads[0].seq == self.start:
             reads = [read for read in groups[0].reads if read.seq >= self.since]
-            passing = [each for each in groups[0].passing if each.message is not None]
-            alone = [[*present(map(_alone, reads)), *passing]]
+            alone = [present([*map(_alone, reads), *(each for each in groups[0].passing if each.message)])]
         for group, pieces in zip(groups, [*alone, *show_groups(groups[len(alone) :], closed=closed)], strict=True):
             shown = self.items[self.marks[-1].items :]  # of an open group
             for piece, item in zip(pieces, shown, strict=False):
-                if isinstance(piece, Piece) and "pair_dropped" in piece.repairs:
+                if "pair_dropped" in piece.repairs:
                     self.is_stale |= {"pair_dropped", "pin_note"}.isdisjoint(item.repairs)
-            costs = {read.seq: cost for read, cost in zip(group.reads, group.costs, strict=True)}
             for piece in pieces[len(shown) :]:
-                if isinstance(piece, Passing):
-                    self.show_passing(piece)
+                if piece.passing < 0:
+                    self._show(piece, group)
                 else:
-                    self._show(piece, costs.get(piece.seq, 0), group)
+                    self.show_passing(piece)
                 if self.tokens > most:
                     return
             if closed or group is not groups[-1]:
-                self.ephemeral_count += sum(each.message is not None for each in group.passing)
+                self.ephemeral_count += sum(each.passing >= 0 for each in group.passing)
                 self.next = group.reads[-1].seq + 1
                 self._open_tokens = self._open_staying = 0
                 self.marks.append(Mark(self.next, len(self.items), self.tokens))
@@ -230,7 +228,8 @@ class Tail:
         stops = (mark.stop for mark in reversed(self.marks) if mark.stop > present and shown - mark.items >= messages)
         return next((stop for stop in stops if ends is None or stop in ends), None)
 
-    def _show(self, piece: Piece, cost: int, group: LogGroup) -> None:
+    def _show(self, piece: Piece, group: LogGroup) -> None:
+        cost = group.costs.get(piece.seq, 0)
         if piece.seq in group.bound:
             message, repairs = _unbound(piece.seq, piece.message, self.bounds)
             piece = Piece(piece.seq, message, (*piece.repairs, *repairs))
@@ -272,10 +271,8 @@ class Tail:
         tokens = self._append(piece, cost, whole + min(max(0, cost - whole), cap), thinking=thinks)
         self._open_tokens += min(tokens, max(cap, tokens - whole))
 
-    def show_passing(self, passing: Passing) -> None:
-        assert passing.message is not None
-        (piece,) = present([Piece(passing.before, passing.message)])
-        self._append(piece, passing.tokens, self.room.message_cap(0))
+    def show_passing(self, piece: Piece) -> None:
+        self._append(piece, piece.passing, self.room.message_cap(0))
 
     def _append(self, piece: Piece, cost: int, cap: int, *, thinking: bool = False) -> int:
         item = shown_within(piece, cost, cap, self.price, mute=self.room.is_bare, thinking=thinking)
@@ -333,9 +330,9 @@ def extend_tail(log: MessageLog, tail: Tail, most: float = inf) -> None:
             tail.next = stop
             tail.marks.append(Mark(stop, len(tail.items), tail.tokens))
     thinking_from = log.thinking_from(tail.whole.stop)
-    between = log.passing(tail.ephemeral_count, tail.next) if tail.ephemeral_count < len(log.ephemeral) else ()
-    for passing in between:  # the groups
-        if passing.before > tail.start or tail.start == log.leading_count:
+    has_new = tail.ephemeral_count < len(log.ephemeral)
+    for passing in present(log.passing(tail.ephemeral_count, tail.next)) if has_new else ():  # between groups
+        if passing.seq > tail.start or tail.start == log.leading_count:
             tail.show_passing(passing)
             tail.marks[-1] = tail.marks[-1]._replace(items=len(tail.items), tokens=tail.tokens)
         tail.ephemeral_count += 1

@@ -194,7 +194,7 @@ class SummaryCache:
                     yield from wanted(child)
 
         for number in (at for at, hash in enumerate(self._log.hashes) if hash not in self._ready):
-            yield from wanted(Node.leaf(number))
+            yield from wanted(Node(number, number + 1))
         for node in self.needed_merges():
             yield from wanted(node)
 
@@ -329,7 +329,7 @@ class SummaryCache:
     def around(self, part: range, max_tokens: int) -> tuple[range, NodeText] | None:
         """Return a model's summary of the closed segment that a part begins, with its entries; None without one."""
         cut = cut_at(self._log.segments, part.start)
-        node = Node.leaf(cut.leaves)
+        node = Node(cut.leaves, cut.leaves + 1)
         if not self.by_model or cut.leaves == len(self._log.segments) or not self.is_ready(node):
             return None
         made, entries = self.text_of(node), self.entries(node)

@@ -142,7 +142,7 @@ class Worker:
             for at, segment in enumerate(self.log.segments):
                 if segment.parts == 1 and (one := known.get((segment.start, segment.stop))) is not None:
                     maker: Maker = "model" if one.input_tokens else "extractive"
-                    summaries.add(Node.leaf(at), self.log.hashes[at], one.text, maker)
+                    summaries.add(Node(at, at + 1), self.log.hashes[at], one.text, maker)
         for merges in merges_below(summaries.needed_merges()):
             await look_up(merges)
 
