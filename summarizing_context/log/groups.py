@@ -18,7 +18,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, islice
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from summarizing_context.log.entries import PlacedMessage
@@ -243,10 +243,12 @@ def _show_group(group: Sequence[PlacedMessage], *, closed: bool) -> list[Piece]:
 
 def show_groups(groups: Sequence[LogGroup], *, closed: bool) -> list[list[Piece]]:
     """The pieces of groups, each with what passed within it, which ends open calls. Only the last may be open."""
-    shown = list[list[Piece]]()
+    shown: list[Piece] = []
+    ends = [0]
     for group in groups:
-        pieces, stop, reads = list[Piece](), 0, group.reads
+        reads, stop = group.reads, 0
         is_closed = closed or group is not groups[-1]
+        shown += [] if group.passing else _show_group(reads, closed=is_closed)
         for each in (*group.passing, None) if group.passing else ():
             start, stop = stop, len(reads)
             if each is not None:
@@ -254,13 +256,13 @@ def show_groups(groups: Sequence[LogGroup], *, closed: bool) -> list[list[Piece]
             cutter = GroupCutter(start)
             for read in reads[start:stop]:  # in groups of their own, from behind one to the next
                 for first, last in cutter.add(read.reading.calls, read.reading.answers, held=read.reading.held)[0]:
-                    pieces += _show_group(reads[first:last], closed=True)
+                    shown += _show_group(reads[first:last], closed=True)
                     start = last
-            pieces += _show_group(reads[start:stop], closed=is_closed or each is not None) if start < stop else []
-            pieces += [each] if each is not None and each.message else []
-        shown.append(pieces if group.passing else _show_group(reads, closed=is_closed))
-    presented = iter(present(chain.from_iterable(shown)))
-    return [list(islice(presented, len(pieces))) for pieces in shown]
+            shown += _show_group(reads[start:stop], closed=is_closed or each is not None) if start < stop else []
+            shown += [each] if each is not None and each.message else []
+        ends.append(len(shown))
+    shown = present(shown)
+    return [shown[start:stop] for start, stop in pairwise(ends)]
 
 
 def note(read: PlacedMessage, parts: Iterable[Part] | None = None) -> Piece:
@@ -280,17 +282,15 @@ def note(read: PlacedMessage, parts: Iterable[Part] | None = None) -> Piece:
 
 def present(pieces: Iterable[Piece]) -> list[Piece]:
     """The pieces as every provider accepts them: content never missing, never null, texts valid Unicode."""
-    shown = list[Piece]()
+    shown: list[Piece] = []
     for piece in pieces:
-        message = piece.message
-        if message.get("content") is None and content_key(message) == "content":
-            piece = piece._replace(message={**message, "content": ""}, repairs=(*piece.repairs, "content_none"))
+        if piece.message.get("content") is None and content_key(piece.message) == "content":
+            piece = piece._replace(message={**piece.message, "content": ""}, repairs=(*piece.repairs, "content_none"))
         shown.append(piece)
-    valid = encodable([piece.message for piece in shown])
-    return [
-        one if one.message == message else one._replace(message=message, repairs=(*one.repairs, "surrogates_replaced"))
-        for one, message in zip(shown, valid, strict=True)
-    ]
+    for at, message in enumerate(encodable([piece.message for piece in shown])):
+        if message != shown[at].message:
+            shown[at] = shown[at]._replace(message=message, repairs=(*shown[at].repairs, "surrogates_replaced"))
+    return shown
 
 
 def _alone(group: Sequence[PlacedMessage]) -> set[str]:

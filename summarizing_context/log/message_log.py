@@ -415,32 +415,32 @@ class MessageLog:
 
     def between(self, start: int, stop: int) -> LogGroup:
         """Log entries, read, with their costs and what is bound among them."""
-        reads = kept.read_all(self.entries[start:stop], start)
-        bound = bound_among([read.message for read in reads])
-        return LogGroup(reads, {at: self.cost(at) for at in range(start, stop)}, {start + at for at in bound})
+        reads, tokens = kept.read_all(self.entries[start:stop], start), self.tokens
+        costs = {at: tokens[at + 1] - tokens[at] for at in range(start, stop)}
+        return LogGroup(reads, costs, bound_among([read.message for read in reads], start))
 
     def groups_from(self, start: int, ephemeral: int, most: float) -> list[LogGroup]:
         """The groups from entry `start` on that begin within `most` tokens, each with what passed within it, behind so
         many `ephemeral` messages."""
-        stops, last = [start], bisect_left(self.tokens, self.tokens[start] + most)
-        while stops[-1] < min(last, len(self.entries)):
-            stops.append(self.group_stop(stops[-1]))
-        end, groups, done = stops[-1], list[LogGroup](), 0
-        whole = self.between(start, end)._replace(staying=self.staying(start, end))
-        passing = self.passing(ephemeral, end)
-        passing += (Piece(place, {}) for place in self.interruptions_behind(start) if place <= end)
-        passing.sort(key=lambda each: each.seq)
-        for first, stop in pairwise(stops):
-            passed, done = done, bisect_right(passing, stop, lo=done, key=lambda each: each.seq)
-            reads = whole.reads[first - start : stop - start]
-            groups.append(whole._replace(reads=reads, passing=passing[passed:done]))
-        return groups
+        stops, last = [start], min(len(self.entries), bisect_left(self.tokens, self.tokens[start] + most))
+        while (end := stops[-1]) < last:
+            stops.append(self.group_stop(end))
+        passing: list[Piece] = []
+        if self.interruptions or ephemeral < len(self.ephemeral):
+            passing = self.passing(ephemeral, end)
+            passing += (Piece(place, {}) for place in self.interruptions_behind(start) if place <= end)
+            passing.sort(key=lambda each: each.seq)
+        passed = [bisect_right(passing, stop, key=lambda each: each.seq) for stop in stops]
+        (reads, costs, bound, *_), staying = self.between(start, end), self.staying(start, end)
+        return [
+            LogGroup(reads[at - start : stop - start], costs, bound, staying, passing[before:after])
+            for (at, before), (stop, after) in pairwise(zip(stops, passed, strict=True))
+        ]
 
     def passing(self, first: int, stop: int) -> list[Piece]:
         """The ephemeral messages from the `first` on that came before entry `stop`."""
         found = self.ephemeral[first : bisect_right(self.ephemeral, stop, lo=first, key=lambda one: one[0])]
-        image_tokens = self.settings.image_tokens
-        return [Piece(index, entry.message(), passing=entry.cost(image_tokens)) for index, entry in found]
+        return [Piece(at, entry.message(), passing=entry.cost(self.settings.image_tokens)) for at, entry in found]
 
     def open_calls(self) -> list[OpenCall]:
         """The calls that wait for a result of a host, oldest first."""

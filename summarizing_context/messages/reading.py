@@ -368,9 +368,9 @@ def has_signed_thinking(message: Message) -> bool:
     )
 
 
-def bound_among(messages: Iterable[Message]) -> list[int]:
-    """Return the places of those in which a rewritten beginning makes something void: signed thinking, or a chain."""
-    return [at for at, one in enumerate(messages) if has_signed_thinking(one) or CHAIN in metadata_of(one)]
+def bound_among(messages: Iterable[Message], first: int) -> set[int]:
+    """Return the places, from `first` on, of messages with what a rewritten beginning makes void: thinking, a chain."""
+    return {at for at, one in enumerate(messages, first) if has_signed_thinking(one) or CHAIN in metadata_of(one)}
 
 
 def needs_thinking(message: Message) -> bool:

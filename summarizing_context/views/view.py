@@ -192,7 +192,7 @@ class Tail:
         `thinking_from`. In the open turn, thinking that a provider wants back stays whole; where everything is tighter
         than tight, from this entry on."""
         self._thinking_from = thinking_from
-        alone = list[list[Piece]]()
+        alone: list[list[Piece]] = []
         if self.since != WHOLE_GROUPS and groups[0].reads[0].seq == self.start:
             reads = [read for read in groups[0].reads if read.seq >= self.since]
             alone = [present([*map(_alone, reads), *(each for each in groups[0].passing if each.message)])]
