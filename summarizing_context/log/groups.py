@@ -168,10 +168,10 @@ NO_RESULT = "[no result of this call was recorded]"
 
 
 class Piece(NamedTuple):
-    """One message as it is to be shown; without one where a view has given up the open calls: an interruption."""
+    """One message as it is to be shown, or an interruption: the place where a view has given up the open calls."""
 
-    seq: int  # of the log entry that it shows, that made it necessary, or that it passes by before
-    message: Message
+    seq: int  # of the log entry that it shows, that made it necessary, or that it stands before
+    message: Message  # empty for an interruption
     repairs: tuple[Repair, ...] = ()
     passing: int = -1  # tokens of an ephemeral message
 

@@ -797,8 +797,9 @@ def choose_staying(sources: Sources, stop: int, room: Room) -> Staying:
     bounds = log.bounds() if log.bound_thinking == "left_out" else Bounds()  # a group may be the last with results
     state = {places[at - 1] for places in log.states.values() if (at := bisect_left(places, stop))}
     for start in dict.fromkeys(log.group_start(index) for index in sorted(state, reverse=True)):
-        group, tail = log.between(start, log.group_stop(start)), Tail(start, room, price, bounds)
-        tail.take([group], closed=True, thinking_from=log.thinking_from(len(log)))
+        group, newest = log.between(start, log.group_stop(start)), log.thinking_from(len(log))
+        tail = Tail(start, room, price, bounds, thinking_from=newest)
+        tail.take([group], closed=True)
         if tail.tokens > left:
             reads, tail = _states_alone(group.reads), Tail(start, room, price, bounds)
             cut_anew = [Piece(reads[-1].seq + 1, {})]  # for less of it is left

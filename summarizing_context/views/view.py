@@ -174,6 +174,7 @@ class Tail:
     bounds: Bounds
     since: int = WHOLE_GROUPS
     whole: Whole = NO_WHOLE
+    thinking_from: float = inf  # the message from which an answer went on at the activation
     is_stale: bool = False  # it shows a call that waited, and is given up by now
     tokens: int = 0
     items: list[TailItem] = field(default_factory=list)
@@ -183,15 +184,12 @@ class Tail:
     def __post_init__(self) -> None:
         self.next = self.start  # first entry whose group is not wholly shown
         self.marks = [Mark(self.start, 0, 0)]
-        self._thinking_from = inf
         self._open_tokens = self._open_staying = 0  # of what is shown of the open group; of that, what must stay
 
-    def take(self, groups: Sequence[LogGroup], *, closed: bool, most: float = inf, thinking_from: float = inf) -> None:
+    def take(self, groups: Sequence[LogGroup], *, closed: bool, most: float = inf) -> None:
         """Show groups, of one that is open what is new; nothing more comes of the last if it is `closed`, nor of those
-        before. Stop once the tail costs more than `most` tokens. At the activation an answer went on from the message
-        `thinking_from`. In the open turn, thinking that a provider wants back stays whole; where everything is tighter
-        than tight, from this entry on."""
-        self._thinking_from = thinking_from
+        before. Stop once the tail costs more than `most` tokens. In the open turn, thinking that a provider wants back
+        stays whole; where everything is tighter than tight, that from `thinking_from` on."""
         alone: list[list[Piece]] = []
         if self.since != WHOLE_GROUPS and groups[0].reads[0].seq == self.start:
             reads = [read for read in groups[0].reads if read.seq >= self.since]
@@ -252,14 +250,14 @@ class Tail:
         # What travels whole, and thinking that is wanted back, is shown beside what else it may take. Where all
         # is tight, what cannot be cut enough is a note, unless an answer goes on from it or it is half a pair.
         reading = read_content(piece.message)
-        first = max(self.bounds.settled, 0 if self.room.squeeze <= TIGHT else self._thinking_from)
-        thinks = self._thinking_from != inf and piece.seq >= first and needs_thinking(piece.message)
+        first = max(self.bounds.settled, 0 if self.room.squeeze <= TIGHT else self.thinking_from)
+        thinks = self.thinking_from != inf and piece.seq >= first and needs_thinking(piece.message)
         parts, texts = reading.parts, self.price.texts
         whole = texts([text for part in parts if part.whole for text in part.sent])
         thoughts = texts([text for part in parts if thinks and part.kind == "thinking" for text in part.sent])
         if thinks := thinks and whole + thoughts + min(cost - whole - thoughts, cap) <= AMPLE_SHARE * self.room.shared:
             whole += thoughts
-        is_newest = piece.seq >= self._thinking_from
+        is_newest = piece.seq >= self.thinking_from
         if self.room.squeeze and whole > cap and not is_newest and not any(part.half for part in parts):
             if any(part.texts and not part.whole for part in parts):
                 piece = told_of(piece.seq, reading)
@@ -329,7 +327,7 @@ def extend_tail(log: MessageLog, tail: Tail, most: float = inf) -> None:
             tail.tokens += log.tokens[stop] - log.tokens[tail.next]
             tail.next = stop
             tail.marks.append(Mark(stop, len(tail.items), tail.tokens))
-    thinking_from = log.thinking_from(tail.whole.stop)
+    tail.thinking_from = log.thinking_from(tail.whole.stop)
     has_new = tail.ephemeral_count < len(log.ephemeral)
     for passing in present(log.passing(tail.ephemeral_count, tail.next)) if has_new else ():  # between groups
         if passing.seq > tail.start or tail.start == log.leading_count:
@@ -340,7 +338,7 @@ def extend_tail(log: MessageLog, tail: Tail, most: float = inf) -> None:
     while closed and tail.tokens <= most and tail.next < len(log.entries):
         groups = log.groups_from(tail.next, tail.ephemeral_count, tail.room.tokens)
         closed = groups[-1].reads[-1].seq < log.closed_groups_stop
-        tail.take(groups, closed=closed, most=most, thinking_from=thinking_from)
+        tail.take(groups, closed=closed, most=most)
 
 
 def tail_at(log: MessageLog, price: Price, stop: int, room: Room, since: int) -> Tail:
