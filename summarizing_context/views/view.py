@@ -318,12 +318,12 @@ def extend_tail(log: MessageLog, tail: Tail, most: float = inf) -> None:
     if most == inf and tail.ephemeral_count == len(log.ephemeral) and len(tail.items) == tail.marks[-1].items:
         # Where the end of what is new alone fills the room four times, with each message cut to a few lines, the next
         # view shows only an end: what is before is not read, and counts as it was logged.
-        at, left = len(log), 4 * tail.room.tokens
+        at, left, starts = len(log), 4 * tail.room.tokens, log.group_starts
         while left > 0 and log.tokens[at] - log.tokens[tail.next] > left:
             at -= 1
             left -= min(log.cost(at), tail.room.least_cap)
-        stops = [*log.group_starts[bisect_right(log.group_starts, tail.next) :], log.closed_groups_stop]
-        for stop in [stop for stop in stops if tail.next < stop <= at and left <= 0]:
+        stops = [*starts[bisect_right(starts, tail.next) :], log.closed_groups_stop] if left <= 0 else []
+        for stop in [stop for stop in stops if tail.next < stop <= at]:
             tail.tokens += log.tokens[stop] - log.tokens[tail.next]
             tail.next = stop
             tail.marks.append(Mark(stop, len(tail.items), tail.tokens))
