@@ -579,7 +579,7 @@ class SummarizingContext:
     def summaries(self) -> list[HeaderNode]:
         """Return each segment's own summary as it stands now, oldest first, whether or not a view shows it."""
         session = self._session.check()
-        return session.summaries.blocks(map(Node.leaf, range(len(session.log.segments))))
+        return session.summaries.blocks(Node.leaves(0, len(session.log.segments)))
 
     def unseen_tokens(self) -> int:
         """Return tokens that have left the raw tail and that neither a summarizer nor the extractive pass has read."""

@@ -16,8 +16,9 @@ only. Of a pair that no host makes, both halves are shown as they came, in the o
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from summarizing_context.log.entries import PlacedMessage
@@ -167,22 +168,25 @@ NO_RESULT = "[no result of this call was recorded]"
 
 
 class Piece(NamedTuple):
-    """One message as it is to be shown."""
+    """One message as it is to be shown, or an interruption: the place where a view has given up the open calls."""
 
-    seq: int  # of the log entry that it shows, or that made it necessary
-    message: Message
+    seq: int  # of the log entry that it shows, that made it necessary, or that it stands before
+    message: Message  # empty for an interruption
     repairs: tuple[Repair, ...] = ()
+    passing: int = -1  # tokens of an ephemeral message
 
 
-class Passing(NamedTuple):
-    """An ephemeral message, or an interruption: the place where a view has given up the open calls without one."""
+class LogGroup(NamedTuple):
+    """Messages of a group, and what a view has to know of them."""
 
-    before: int  # the log entry that it stands before
-    message: Message | None
-    tokens: int = 0
+    reads: Sequence[PlacedMessage]
+    costs: Mapping[int, int]  # tokens of each, by log entry
+    bound: Collection[int] = ()  # log entries that came with signed thinking or a chain
+    staying: Collection[int] = ()  # log entries that must stay whole
+    passing: Sequence[Piece] = ()  # ephemeral messages and interruptions that came between or behind them
 
 
-def show_group(group: Sequence[PlacedMessage], *, closed: bool) -> list[Piece]:
+def _show_group(group: Sequence[PlacedMessage], *, closed: bool) -> list[Piece]:
     """The pieces of a group in the order of the view. Those of an open group are a prefix of what it will show."""
     head, *others = (read.reading for read in group)
     parts = [part for reading in others for part in reading.parts]
@@ -191,11 +195,11 @@ def show_group(group: Sequence[PlacedMessage], *, closed: bool) -> list[Piece]:
     is_plain = is_plain and all(reading.answers for reading in others)
     if is_plain and len(parts) == len(ids) == len(head.calls) and ids == set(head.calls):
         # no calls, or a result of each right behind them and nothing else
-        return [Piece(read.seq, *present(read.message)) for read in group]
+        return [Piece(read.seq, read.message) for read in group]
     if closed and (alone := _alone(group)):
         left = [_without(read, alone) for read in group]
         cut = {read.seq for read, before in zip(left, group, strict=True) if read is not before}
-        pieces = show_group(left, closed=True)
+        pieces = _show_group(left, closed=True)
         return [each._replace(repairs=(*each.repairs, "pair_dropped")) if each.seq in cut else each for each in pieces]
     open_calls, deferred = OpenCalls(), list[Piece]()
     # each message with calls: notes of what it answers too late, itself, and what answers it; and its calls by ordinal
@@ -212,14 +216,14 @@ def show_group(group: Sequence[PlacedMessage], *, closed: bool) -> list[Piece]:
         orphans = [part for part, place in found if place is None]
         rest = any(part.kind != "result" for part in parts) or bool(made)
         if len(answered) == 1 and not orphans and not made and not (rest and open_calls.left[answered[0]]):
-            units[answered[0]][0].append(Piece(read.seq, *present(read.message)))
+            units[answered[0]][0].append(Piece(read.seq, read.message))
             continue
         for unit in answered:
             blocks = {part.block for part, place in found if place is not None and place[0] == unit}
             units[unit][0].append(_split(read, blocks, calls=False))
         pieces = [note(read, orphans)] if orphans else []
         if not found:
-            pieces.append(Piece(read.seq, *present(read.message)))
+            pieces.append(Piece(read.seq, read.message))
         elif rest:
             pieces.append(_split(read, {part.block for part in parts} - {part.block for part, _ in found}))
         if (rest or not found) and (calls or in_order):
@@ -237,26 +241,28 @@ def show_group(group: Sequence[PlacedMessage], *, closed: bool) -> list[Piece]:
     return shown + deferred if closed else shown
 
 
-def show_interrupted(
-    group: Sequence[PlacedMessage], passing: Sequence[Passing], *, closed: bool
-) -> Sequence[Piece | Passing]:
-    """The pieces of a group with what came before its end. Each ephemeral message and interruption ends open calls."""
-    if not passing:
-        return show_group(group, closed=closed)
-    shown: list[Piece | Passing] = []
-    stop = 0
-    for each in (*passing, None):
-        start, stop = stop, len(group)
-        if each is not None:
-            stop = bisect_left(group, each.before, lo=start, key=lambda read: read.seq)
-        cutter = GroupCutter(start)
-        for read in group[start:stop]:  # in groups of their own, from behind one to the next
-            for first, last in cutter.add(read.reading.calls, read.reading.answers, held=read.reading.held)[0]:
-                shown += show_group(group[first:last], closed=True)
-                start = last
-        shown += show_group(group[start:stop], closed=closed or each is not None) if start < stop else []
-        shown += [] if each is None or each.message is None else [each]
-    return shown
+def show_groups(groups: Sequence[LogGroup], *, closed: bool) -> list[list[Piece]]:
+    """The pieces of groups, each with what passed within it, which ends open calls. Only the last may be open."""
+    shown: list[Piece] = []
+    ends = [0]
+    for group in groups:
+        reads, stop = group.reads, 0
+        is_closed = closed or group is not groups[-1]
+        shown += [] if group.passing else _show_group(reads, closed=is_closed)
+        for each in (*group.passing, None) if group.passing else ():
+            start, stop = stop, len(reads)
+            if each is not None:
+                stop = bisect_left(reads, each.seq, lo=start, key=lambda read: read.seq)
+            cutter = GroupCutter(start)
+            for read in reads[start:stop]:  # in groups of their own, from behind one to the next
+                for first, last in cutter.add(read.reading.calls, read.reading.answers, held=read.reading.held)[0]:
+                    shown += _show_group(reads[first:last], closed=True)
+                    start = last
+            shown += _show_group(reads[start:stop], closed=is_closed or each is not None) if start < stop else []
+            shown += [each] if each is not None and each.message else []
+        ends.append(len(shown))
+    shown = present(shown)
+    return [shown[start:stop] for start, stop in pairwise(ends)]
 
 
 def note(read: PlacedMessage, parts: Iterable[Part] | None = None) -> Piece:
@@ -274,13 +280,17 @@ def note(read: PlacedMessage, parts: Iterable[Part] | None = None) -> Piece:
     return Piece(read.seq, {"role": "user", "content": text}, ("late_result_note",))
 
 
-def present(message: Message) -> tuple[Message, tuple[Repair, ...]]:
-    """The message as every provider accepts it: its content never missing, never null, its texts valid Unicode."""
-    repairs: tuple[Repair, ...] = ()
-    if message.get("content") is None and content_key(message) == "content":
-        message, repairs = {**message, "content": ""}, ("content_none",)
-    shown: Message = encodable(message)
-    return (message, repairs) if shown is message else (shown, (*repairs, "surrogates_replaced"))
+def present(pieces: Iterable[Piece]) -> list[Piece]:
+    """The pieces as every provider accepts them: content never missing, never null, texts valid Unicode."""
+    shown: list[Piece] = []
+    for piece in pieces:
+        if piece.message.get("content") is None and content_key(piece.message) == "content":
+            piece = piece._replace(message={**piece.message, "content": ""}, repairs=(*piece.repairs, "content_none"))
+        shown.append(piece)
+    for at, message in enumerate(encodable([piece.message for piece in shown])):
+        if message != shown[at].message:
+            shown[at] = shown[at]._replace(message=message, repairs=(*shown[at].repairs, "surrogates_replaced"))
+    return shown
 
 
 def _alone(group: Sequence[PlacedMessage]) -> set[str]:
@@ -313,12 +323,10 @@ def _without(read: PlacedMessage, ids: set[str]) -> PlacedMessage:
 
 def _split(read: PlacedMessage, blocks: set[int], *, calls: bool = True) -> Piece:
     """The message with only some of its content blocks. A tool message, which has none, stays whole."""
-    message, repairs = present(read.message)
-    if not calls and "tool_calls" in message:
-        message = {key: value for key, value in message.items() if key != "tool_calls"}
+    message = {key: value for key, value in read.message.items() if calls or key != "tool_calls"}
     content, key = blocks_of(message), content_key(message)
     if not content or is_result(message):
-        return Piece(read.seq, message, repairs)
+        return Piece(read.seq, message)
     chosen = [block for at, block in enumerate(content) if at in blocks]
     return Piece(read.seq, {**message, key: chosen}, ("split_results",))
 

@@ -11,13 +11,13 @@ import time
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import defaultdict, deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, field
 from itertools import pairwise, takewhile
 from math import inf
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import anyio
 import msgspec
@@ -27,11 +27,11 @@ from summarizing_context.errors import MessageError
 from summarizing_context.extraction.importance import group_traits, rank_groups
 from summarizing_context.extraction.tool_calls import ToolRules
 from summarizing_context.log import entries as kept
-from summarizing_context.log.entries import Bounds, Entry, PlacedMessage, Recalled, Role, Verdict, message_name
-from summarizing_context.log.groups import GroupCutter, OpenCalls, Passing
+from summarizing_context.log.entries import Bounds, Entry, Recalled, Role, Verdict, message_name
+from summarizing_context.log.groups import GroupCutter, LogGroup, OpenCalls, Piece
 from summarizing_context.log.kept_texts import KeptTexts, RuleLog
 from summarizing_context.log.tree import Segment, SegmentCutter, Sources
-from summarizing_context.messages.reading import Message, result_message
+from summarizing_context.messages.reading import Message, bound_among, result_message
 from summarizing_context.settings import Settings
 from summarizing_context.stores.base import StoredVerdict
 
@@ -148,15 +148,6 @@ class Foreground:
             left -= characters
 
         return yield_now
-
-
-class LogGroup(NamedTuple):
-    """Messages of a group, and what a view has to know of them."""
-
-    reads: Sequence[PlacedMessage]
-    costs: Sequence[int]  # tokens of each
-    staying: Collection[int] = ()  # log entries that must stay whole
-    passing: Sequence[Passing] = ()  # ephemeral messages and interruptions that came between or behind them
 
 
 _FRESH = 64  # entries that are kept parsed: more than come between two views
@@ -431,23 +422,33 @@ class MessageLog:
         return self.group_starts[at] if at < len(self.group_starts) else self.closed_groups_stop
 
     def between(self, start: int, stop: int) -> LogGroup:
-        """Log entries, read, and their costs."""
-        costs = [after - before for before, after in pairwise(self.tokens[start : stop + 1])]
-        return LogGroup([entry.read(at) for at, entry in enumerate(self.entries[start:stop], start)], costs)
+        """Log entries, read, with their costs and what is bound among them."""
+        reads, tokens = kept.read_all(self.entries[start:stop], start), self.tokens
+        costs = {at: tokens[at + 1] - tokens[at] for at in range(start, stop)}
+        return LogGroup(reads, costs, bound_among([read.message for read in reads], start))
 
-    def group_at(self, start: int, ephemeral: int) -> LogGroup:
-        """The group that begins at entry `start`, and what passed within it behind so many `ephemeral` messages."""
-        stop, passing, places = self.group_stop(start), list[Passing](), self.interruptions
-        if places or ephemeral < len(self.ephemeral):
-            places = places[bisect_right(places, start) : bisect_right(places, stop)]
-            passing = self.passing(ephemeral, stop) + [Passing(place, None) for place in places]
-            passing.sort(key=lambda each: each.before)
-        return LogGroup(*self.between(start, stop)[:2], self.staying(start, stop), passing)
+    def groups_from(self, start: int, ephemeral: int, most: float) -> list[LogGroup]:
+        """The groups from entry `start` on that begin within `most` tokens, each with what passed within it, behind so
+        many `ephemeral` messages."""
+        stops, last = [start], min(len(self.entries), bisect_left(self.tokens, self.tokens[start] + most))
+        while (end := stops[-1]) < last:
+            stops.append(self.group_stop(end))
+        passing: list[Piece] = []
+        if self.interruptions or ephemeral < len(self.ephemeral):
+            passing = self.passing(ephemeral, end)
+            passing += (Piece(place, {}) for place in self.interruptions_behind(start) if place <= end)
+            passing.sort(key=lambda each: each.seq)
+        passed = [bisect_right(passing, stop, key=lambda each: each.seq) for stop in stops]
+        (reads, costs, bound, *_), staying = self.between(start, end), self.staying(start, end)
+        return [
+            LogGroup(reads[at - start : stop - start], costs, bound, staying, passing[before:after])
+            for (at, before), (stop, after) in pairwise(zip(stops, passed, strict=True))
+        ]
 
-    def passing(self, first: int, stop: int) -> list[Passing]:
+    def passing(self, first: int, stop: int) -> list[Piece]:
         """The ephemeral messages from the `first` on that came before entry `stop`."""
         found = self.ephemeral[first : bisect_right(self.ephemeral, stop, lo=first, key=lambda one: one[0])]
-        return [Passing(index, entry.message(), entry.cost(self.settings.image_tokens)) for index, entry in found]
+        return [Piece(at, entry.message(), passing=entry.cost(self.settings.image_tokens)) for at, entry in found]
 
     def open_calls(self) -> list[OpenCall]:
         """The calls that wait for a result of a host, oldest first."""

@@ -15,6 +15,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 from summarizing_context.concurrency import YieldNow, never_yield
@@ -36,11 +37,6 @@ class Segment(NamedTuple):
     part: int = 0
     parts: int = 1
     is_early: bool = False  # a view, or a number of messages, has ended it before it was full
-
-    @property
-    def last_part(self) -> bool:
-        """The log may be covered up to `stop` only with all parts."""
-        return self.part == self.parts - 1
 
 
 class SegmentCutter:
@@ -134,17 +130,12 @@ class Node(NamedTuple):
     stop: int
 
     @classmethod
-    def leaf(cls, segment: int) -> Node:
-        return cls(segment, segment + 1)
+    def leaves(cls, start: int, stop: int) -> list[Node]:
+        return [cls(segment, segment + 1) for segment in range(start, stop)]
 
     @property
     def width(self) -> int:
         return self.stop - self.start
-
-    @property
-    def rank(self) -> int:
-        """0 for a leaf, one more than its largest child's for a merge."""
-        return 0 if self.width == 1 else 1 + max(self.children, key=lambda child: child.width).rank
 
     @property
     def children(self) -> tuple[Node, ...]:
@@ -159,6 +150,12 @@ class Node(NamedTuple):
         return tuple(found)
 
 
+@lru_cache(4_096)
+def rank_of(node: Node) -> int:
+    """0 for a leaf, one more than its largest child's for a merge."""
+    return 0 if node.width == 1 else 1 + rank_of(max(node.children, key=lambda child: child.width))
+
+
 def blocks_ending_at(stop: int) -> list[Node]:
     """The blocks whose last segment is the one before `stop`, the smallest first."""
     found: list[Node] = []
@@ -171,7 +168,7 @@ def blocks_ending_at(stop: int) -> list[Node]:
 
 def merge_share(node: Node) -> float:
     """The part of its source that a merge may take: more where that is merged already, or of few segments."""
-    return 0.35 if node.rank == 1 and node.width >= FOUR else 0.75
+    return 0.35 if rank_of(node) == 1 and node.width >= FOUR else 0.75
 
 
 class Want(NamedTuple):
@@ -206,7 +203,7 @@ def next_merges(place: HeaderPlace, tokens: Callable[[Node], int | None], segmen
         if before + rest > target:
             break
         rests[segment + 1] = rest
-        if (size := tokens(Node.leaf(segment))) is None:
+        if (size := tokens(Node(segment, segment + 1))) is None:
             return []
         rest += size + FRAME
     if before + rest <= target and merges:
@@ -229,7 +226,7 @@ def merges_below(nodes: Iterable[Node]) -> Iterator[Sequence[Node]]:
     left = [node for node in nodes if node.width > 1]
     while left:
         node = left.pop()
-        by_rank[node.rank].add(node)
+        by_rank[rank_of(node)].add(node)
         left += [child for child in node.children if child.width > 1]
     for rank in sorted(by_rank):
         yield sorted(by_rank[rank])
@@ -291,6 +288,6 @@ class Cut(NamedTuple):
 def cut_at(segments: Sequence[Segment], stop: int) -> Cut:
     """The cut at `stop`, with as many whole segments as stand before it."""
     leaves = bisect_right(segments, stop, key=lambda segment: segment.stop)
-    while leaves and not segments[leaves - 1].last_part:
+    while leaves and segments[leaves - 1].part + 1 < segments[leaves - 1].parts:  # it is covered with all parts
         leaves -= 1
     return Cut(leaves, segments[leaves - 1].stop if leaves else 0, stop)

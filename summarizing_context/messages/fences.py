@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 import tomllib
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from importlib.resources import files
 from itertools import accumulate, pairwise
@@ -106,7 +106,8 @@ OURS = frozenset(  # spelled without gaps
 def fence(tag: str, text: str, **attributes: object) -> str:
     """`text` between an opening and a closing tag; this one and this package's others inside it lose their meaning."""
     listed = "".join(f' {name}="{value}"' for name, value in attributes.items())
-    return f"<{tag}{listed}>\n{neutral(text, _GAPS.sub('', tag))}\n</{tag}>"
+    (inside,) = neutral([text], _GAPS.sub("", tag))
+    return f"<{tag}{listed}>\n{inside}\n</{tag}>"
 
 
 def within_fence(fenced: str, change: Callable[[str], str]) -> str:
@@ -116,13 +117,13 @@ def within_fence(fenced: str, change: Callable[[str], str]) -> str:
     return f"{opening}\n{change(inside)}\n{closing}"
 
 
-def neutral(text: str, *names: str) -> str:
-    """`text` in which no own tag, no host's reminder and none of `names` opens or closes anything."""
-    pieces, done = [], 0
-    for tag in find_tags(text, OURS.union(("systemreminder",), names)):  # which models are taught to obey
-        pieces += [text[done : tag.start], "("]
-        done = tag.start + 1
-    return "".join((*pieces, text[done:])) if done else text
+def neutral(texts: Iterable[str], *names: str) -> list[str]:
+    """Return texts in which no own tag, no host's reminder and none of `names` opens or closes anything."""
+    safe, tags = list[str](), OURS.union(("systemreminder",), names)  # which models are taught to obey
+    for text in texts:
+        openings = [-1, *(tag.start for tag in find_tags(text, tags)), len(text)]
+        safe.append("(".join([text[before + 1 : at] for before, at in pairwise(openings)]))
+    return safe
 
 
 # -- who wrote a text

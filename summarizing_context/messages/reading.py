@@ -368,9 +368,9 @@ def has_signed_thinking(message: Message) -> bool:
     )
 
 
-def is_bound(message: Message) -> bool:
-    """Return whether a rewritten beginning makes something in a message void: signed thinking, or a chain."""
-    return has_signed_thinking(message) or CHAIN in metadata_of(message)
+def bound_among(messages: Iterable[Message], first: int) -> set[int]:
+    """Return the places, from `first` on, of messages with what a rewritten beginning makes void: thinking, a chain."""
+    return {at for at, one in enumerate(messages, first) if has_signed_thinking(one) or CHAIN in metadata_of(one)}
 
 
 def needs_thinking(message: Message) -> bool:

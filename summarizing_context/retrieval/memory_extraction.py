@@ -129,7 +129,7 @@ class MemoryExtractor:
             start, stop = self._stops.get(leaf, segment.start), segment.stop
             if leaf == len(segments):
                 stop = min(stop, self._asked)
-            elif stop > self._asked and not self.summaries.is_ready(Node.leaf(leaf)):
+            elif stop > self._asked and not self.summaries.is_ready(Node(leaf, leaf + 1)):
                 continue
             if start < stop:
                 digests = [entry.digest for entry in log.entries[segment.start : stop]]

@@ -173,7 +173,7 @@ class Pages:
             if leaf < len(segments) and segments[leaf].start == index and segments[leaf].stop <= stop:
                 end = segments[leaf].stop
                 leaves = range(leaf, bisect_left(segments, end, key=lambda segment: segment.start))
-                text = "\n".join(self._summaries.text_of(Node.leaf(leaf)).text for leaf in leaves)
+                text = "\n".join(self._summaries.text_of(Node(leaf, leaf + 1)).text for leaf in leaves)
                 if short:
                     text = " ".join(brief_of(text, BRIEF_TOKENS).split())
                 yield PagePart(index, end, 0, "", text)

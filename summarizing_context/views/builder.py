@@ -325,9 +325,7 @@ class Viewer:
         """
         log, system, left = self._log, self.system_rows.name, self._left(budget)
         view = self._view_for(key, left) or self._kept(self._new_view(key, left))
-        system_tokens, room = budget - left, view.tail.room
-        if (room.tokens, room.squeeze, room.cap, room.gives_way) != (left, 0, 0, False):
-            room = self._room_of(view.state, left)
+        system_tokens, room = budget - left, self._room_of(view, left)
 
         # what has come about since the last view: another system prompt, calls given up, the end of a turn
         if view.state.system != system:
@@ -374,19 +372,20 @@ class Viewer:
         if because is None:
             is_told = state.header is not None and state.native is None
             if not is_told and not self._sources.truncates:  # what is covered is not told by us: read it still
-                for leaf in range(before.leaves, state.leaves):
-                    self._summaries.text_of(Node.leaf(leaf))
+                self._summaries.blocks(Node.leaves(before.leaves, state.leaves))
             because = view.pending or reason or ("task_end" if now.takes_end else None)
             because = because or ("budget_raised" if now.is_widened else None)
             if reason == "explicit" and because in ("budget_lowered", "budget_raised"):
                 because = "explicit"  # what was asked for comes before what the room alone would do
             if because is None:
-                was = self._room_of(view.beside or before)
+                shown = view.beside or before
+                was = Room(shown.room, self._settings).setting_aside(shown.staying)
                 because = "budget_lowered" if room.tokens < was.tokens and tokens <= was.high else "high_water"
             state = state.on(log)
             counts = len(plan.tail.items), sum(item.seq >= 0 for item in plan.pins)
         state = msgspec.structs.replace(state, serial=before.serial + 1, reason=because, system=system)
-        sizes = system_tokens + tokens, system_tokens + plan.tokens, tokens - plan.tokens
+        after = plan.tokens
+        sizes = system_tokens + tokens, system_tokens + after, tokens - after
         report = ActivationReport(True, because, *sizes, *counts)
         attempted = self._log_size if now.is_attempt else None
         return Change(view, before, state, plan.tail, report, attempted, plan.pins)
@@ -414,7 +413,7 @@ class Viewer:
         # tokens with which the last view and this one begin alike, tools and the lines of a message included
         last, rows, count = change.provider_view.last, self.system_rows.rows, self._price.count
         now = [*(row for row, _ in rows), *state.head, *(item.message for item in items)]
-        kept, head = common_prefix(last, now), len(rows) + len(state.head)
+        kept, head = common_prefix(last, now), len(now) - len(items)
         alike = self.system_rows.tokens if kept >= len(rows) else 0
         alike += sum(map(self._price.message, now[len(rows) : min(kept, head)]))
         alike += sum(item.tokens for item in items[: max(0, kept - head)])
@@ -492,7 +491,7 @@ class Viewer:
             return log.tokens[-1] > much
         state, tail = provider_view.state, provider_view.tail
         unread = log.tokens[-1] - log.tokens[tail.next]
-        room = tail.room if tail.room.tokens == left else self._room_of(state, left)
+        room = self._room_of(provider_view, left)
         used = state.head_tokens + tail.tokens + unread
         task_ended, is_end = moment(self._sources, state, room, used)
         if reason is not None or used > room.high or is_end or task_ended is not None:
@@ -531,7 +530,7 @@ class Viewer:
         if not as_shown:
             self._feed(provider_view)
         shown, system = provider_view.state.head_tokens + provider_view.tail.tokens, budget - left
-        return system + shown, system + self._room_of(provider_view.state, left).high
+        return system + shown, system + self._room_of(provider_view, left).high
 
     def raw_messages(self, key: str, budget: int, request: ActivationRequest | None) -> int:
         """Return how many messages have to stay raw; 0 where more could be covered for a request, at a price."""
@@ -546,7 +545,7 @@ class Viewer:
     def high_water(self, max_tokens: int) -> float:
         """Tokens at which the newest view would activate; before the first view, for a budget of `max_tokens`."""
         shown, first = self.latest, Room(max(0, max_tokens - self.system_rows.tokens), self._settings)
-        return first.high if shown is None else self._room_of(shown.state).high
+        return first.high if shown is None else self._room_of(shown).high
 
     def look_ahead(self) -> bool:
         """Close the open segment where the next activation of the newest view will want it; whether that is near, or,
@@ -555,7 +554,7 @@ class Viewer:
         view and the settings alone say where."""
         if (latest := self.latest) is None:
             return False
-        state, tail, room = latest.state, latest.tail, self._room_of(latest.state)
+        state, tail, room = latest.state, latest.tail, self._room_of(latest)
         log, summaries = self._log, self._summaries
         steps = (mark.tokens - last.tokens for last, mark in pairwise(tail.marks[-STEPS:]))
         step = min(max(steps, default=0), STEP_SHARE * room.shared)
@@ -593,7 +592,7 @@ class Viewer:
         if log.tokens[cut.leaves_stop] - log.tokens[since] < _NEW_FOR_BLOCK * state.room:
             return None
         # a block is kept for good, so its request waits for them; it covers no less meanwhile: the log alone says what
-        is_known = all(self._summaries.merged_text(Node.leaf(at)) for at in range(state.leaves, cut.leaves))
+        is_known = all(self._summaries.merged_text(Node(at, at + 1)) for at in range(state.leaves, cut.leaves))
         return Target(latest.provider, cut.leaves, cut.leaves_stop) if is_known else None
 
     def _native_request(self, target: Target, model: str) -> NativeRequest:
@@ -627,8 +626,11 @@ class Viewer:
             raise BudgetError(rows.tokens + LEAST_ROOM, budget, costs, what)
         return room
 
-    def _room_of(self, state: ActivationState, tokens: int = 0) -> Room:
-        """The room of a state, or one of so many tokens, with what that sets aside."""
+    def _room_of(self, view: ProviderView, tokens: int = 0) -> Room:
+        """The room of a view, or one of so many tokens, with what that sets aside, and nothing squeezed."""
+        state, room = view.state, view.tail.room
+        if (room.tokens, room.squeeze, room.cap, room.gives_way) == (tokens or state.room, 0, 0, False):
+            return room
         return Room(tokens or state.room, self._settings).setting_aside(state.staying)
 
     def _view_for(self, key: str, room: int) -> ProviderView | None:
@@ -665,7 +667,7 @@ class Viewer:
         name = next(name for name in names if name not in self._provider_views)
         made, was = self._first_view(name, room), latest.state
         if room < was.room:
-            staying = self._room_of(was, room).staying
+            staying = self._room_of(latest, room).staying
             made.state = msgspec.structs.replace(was, room=room, staying=staying, whole=Whole())
         else:
             made.state = msgspec.structs.replace(made.state, focus=was.focus, keep_from=was.keep_from)
@@ -688,14 +690,13 @@ class Viewer:
 
     def _keep_shown(self) -> None:
         """Tell what has to be made because views show it."""
-        states = [provider_view.state for provider_view in self._provider_views.values()]
-        places = []
-        for state in states:
-            merges = tuple(node for node in state.tree if node.stop - node.start > 1)
-            start = merges[-1].stop if merges else state.tree[0].start if state.tree else 0
-            places.append(HeaderPlace(merges, start, self._room_of(state).header_target))
-        room = max((state.room for state in states), default=0)
-        self._summaries.keep(places, room)
+        views, places = self._provider_views.values(), list[HeaderPlace]()
+        for view in views:
+            tree = view.state.tree
+            merges = tuple(node for node in tree if node.stop - node.start > 1)
+            start = merges[-1].stop if merges else tree[0].start if tree else 0
+            places.append(HeaderPlace(merges, start, self._room_of(view).header_target))
+        self._summaries.keep(places, max((view.state.room for view in views), default=0))
 
     def _feed(self, provider_view: ProviderView) -> None:
         if provider_view.state.stop < self._log.leading_count:  # leading rows came after an empty view

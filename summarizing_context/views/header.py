@@ -13,16 +13,16 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
 
 from summarizing_context.log.entries import Bounds, PlacedMessage
-from summarizing_context.log.groups import Passing, Piece, Repair, present
+from summarizing_context.log.groups import LogGroup, Piece, present
 from summarizing_context.log.kept_texts import Instructions, PlanItems, StandingRule
 from summarizing_context.log.ledger import LOOKS, Kind, Ledger, SessionLedger
-from summarizing_context.log.message_log import LogGroup, MessageLog, Pin
+from summarizing_context.log.message_log import MessageLog, Pin
 from summarizing_context.log.tree import BEHIND, FOUR, FRAME, MERGED, Cut, HeaderNode, Node, NodeText, by_four
 from summarizing_context.messages.fences import fence, neutral
 from summarizing_context.messages.reading import (
@@ -71,29 +71,23 @@ class Sources:
     ) -> None:
         self.log, self.summaries, self.ledger, self.settings, self.price = log, summaries, ledger, settings, price
         self.truncates = settings.strategy == "truncate"  # views say only how much is left out
+        self.kind = price.count(_KIND)  # tokens of the type of a block
+        self.frame = MESSAGE_TOKENS + price.texts((PREFACE, END)) + self.kind  # of a header beside its blocks
+
+    def blocks(self, nodes: Sequence[HeaderNode]) -> list[HeaderNode]:
+        """Return nodes as they are shown, with their tokens."""
+        texts = neutral([node.text for node in nodes])
+        shown = [node._replace(text=text) for node, text in zip(nodes, texts, strict=True)]
+        tokens = self.price.each([_block_text(node) for node in shown])
+        return [node._replace(tokens=cost + self.kind) for node, cost in zip(shown, tokens, strict=True)]
 
     def block(self, node: HeaderNode) -> HeaderNode:
-        """Return a node as it is shown, with its tokens."""
-        node = node._replace(text=neutral(node.text))
-        return node._replace(tokens=self.price.count(_block_text(node)) + self.kind)
-
-    @cached_property
-    def kind(self) -> int:
-        """Tokens of the type of a block."""
-        return self.price.count(_KIND)
-
-    @cached_property
-    def frame(self) -> int:
-        """Tokens of a header beside its blocks."""
-        return MESSAGE_TOKENS + self.price.count(PREFACE) + self.price.count(END) + self.kind
+        return self.blocks([node])[0]
 
 
 def _block_text(node: HeaderNode) -> str:
-    return (
-        node.text
-        if node.form == "line"
-        else f'<summary messages="{node.start}-{node.stop - 1}">\n{node.text}\n</summary>'
-    )
+    fenced = f'<summary messages="{node.start}-{node.stop - 1}">\n{node.text}\n</summary>'
+    return node.text if node.form == "line" else fenced
 
 
 def _told(made: NodeText | HeaderNode) -> str:
@@ -122,14 +116,15 @@ def choose_summaries(
     is_flat, part = sources.settings.strategy == "summarize", range(max(cut.leaves_stop, start), cut.stop)
 
     # the newly covered segments, read first, for later ones may be skimmed, behind the nodes of before
-    segments = [Node.leaf(at) for at in range(tree[-1].stop if tree else 0, cut.leaves)]
+    segments = Node.leaves(tree[-1].stop if tree else 0, cut.leaves)
     read, written = [*segments, *tree], dict[Node, HeaderNode]()
     made = dict(zip(read, texts.blocks(read), strict=True))
 
     def write(nodes: Sequence[Node]) -> list[HeaderNode]:
-        for node in [node for node in nodes if node not in written]:
-            of_node = made.get(node) or texts.blocks([node])[0]
-            written[node] = block(of_node._replace(text=_told(of_node)))
+        if new := [node for node in nodes if node not in written]:
+            made.update((node, texts.blocks([node])[0]) for node in new if node not in made)
+            told = [made[node]._replace(text=_told(made[node])) for node in new]
+            written.update(zip(new, sources.blocks(told), strict=True))
         return [written[node] for node in nodes]
 
     def shortened(node: HeaderNode, tokens: float) -> HeaderNode:
@@ -194,9 +189,9 @@ def choose_summaries(
     if left >= 12:
         words = _told(texts.part(part, left)) if part else ""
         if not words and cut.leaves:
-            words = brief_of(_told(texts.text_of(Node.leaf(cut.leaves - 1))), left)
+            words = brief_of(_told(texts.text_of(Node(cut.leaves - 1, cut.leaves))), left)
     if words and count(words) <= left:
-        line = line._replace(text=f"{line.text}\n{neutral(words)}")
+        line = line._replace(text=f"{line.text}\n{neutral([words])[0]}")
     return [line], tuple(places), True
 
 
@@ -220,8 +215,8 @@ def _merge_oldest(
     once merges take more than `MERGED` of it. While no merge is ready, the header may grow up to `most`; beyond that
     the nearest merge is taken, even as an extract."""
     total, leaves = 0, [node for node in places if node.stop - node.start == 1]
-    for node in reversed(places):  # as far as it matters, for there may be thousands
-        if (total := total + _tokens(write([node]))) > max(target, most):
+    for at in range(len(places), 0, -16):  # as far as it matters, for there may be thousands
+        if (total := total + _tokens(write(places[max(0, at - 16) : at]))) > max(target, most):
             break
     if total <= target or not leaves:
         return list(places)
@@ -319,7 +314,7 @@ def write_head(
         pins = pinned(*_piece(log, latest, price), room.pin_cap)
         others += [pin for pin in pins if canonical_json(pin.message) not in staying.said]
     humans_left = 2 * room.pin_cap if settings.keep_human_messages else 0
-    said, misses = {*staying.said, *(canonical_json(pin.message) for pin in others)}, 0
+    said, misses = {*staying.said, *(canonical_json(pin.message) for pin in others if humans_left)}, 0
     shown = held | opening | {pin.seq for pin in others}
     for index in [index for index in humans if index not in shown] if humans_left else ():
         if log.cost(index) > humans_left:
@@ -401,9 +396,9 @@ def write_head(
         nodes, tree, is_one_line = list[HeaderNode](), state.tree, False
         if native is not None:
             made = HeaderNode(-1, 0, log.leading_count, native.stop, "full", "provider", 1, native.text)
-            later = summaries.blocks(map(Node.leaf, range(native.leaves, cut.leaves)))
+            later = summaries.blocks(Node.leaves(native.leaves, cut.leaves))
             nodes = [made._replace(tokens=price.message(native.message))]
-            nodes += [sources.block(node._replace(text=_told(node))) for node in later]
+            nodes += sources.blocks([node._replace(text=_told(node)) for node in later])
             share = int(room.header_share) - sources.frame - (note.tokens if note else 0)
             if part := range(max(cut.leaves_stop, native.stop), stop):
                 nodes.append(_provisional(sources, part, share - _tokens(nodes) - FRAME))
@@ -453,7 +448,7 @@ def write_head(
             ):
                 continue
             kept_group = Tail(start, replace(room, squeeze=room.squeeze + 1), price, bounds)
-            kept_group.take(group, closed=True)
+            kept_group.take([group], closed=True)
             if all(says_nothing(item.message) for item in kept_group.items):
                 continue
             if kept_group.tokens <= left:
@@ -499,8 +494,8 @@ def native_instructions(sources: Sources, first: int, leaves: int, stop: int) ->
     said = [NATIVE_INSTRUCTIONS, *([] if rules is None else [rules.message["content"]])]
     left = MOST_INSTRUCTIONS - sum(map(len, said)) - 100
     made = list[str]()
-    for node in reversed(texts.blocks(filter(texts.is_ready, map(Node.leaf, range(first, leaves))))):
-        left -= len(text := _block_text(sources.block(node))) + 1
+    for node in reversed(sources.blocks(texts.blocks(filter(texts.is_ready, Node.leaves(first, leaves))))):
+        left -= len(text := _block_text(node)) + 1
         if left < 0:
             break
         made.insert(0, text)
@@ -534,9 +529,11 @@ def fit_lines(
     """Return as many lines as fit into `cap` tokens, and the block with them; "" where none does. The most important
     come first. `render` makes the block from the chosen lines; `frame` is the block without any, where it would say
     more of what is left out then; `gap` the tokens between two."""
+    if not lines:
+        return [], ""
     left = cap - price.count(frame or render(()))
     soft_left, heads, chosen = left // 4, {""}, list[Line]()
-    chunks = (lines[at : at + 8] for at in range(0, len(lines), 8))  # most of many are never counted
+    chunks = (lines[at : at + 32] for at in range(0, len(lines), 32))  # most of many are never counted
     costs = (tokens for chunk in chunks for tokens in price.each([line.text for line in chunk]))
     for line, tokens in zip(lines, costs, strict=True):
         tokens += gap + (0 if line.head in heads else price.count(line.head))
@@ -800,13 +797,14 @@ def choose_staying(sources: Sources, stop: int, room: Room) -> Staying:
     bounds = log.bounds() if log.bound_thinking == "left_out" else Bounds()  # a group may be the last with results
     state = {places[at - 1] for places in log.states.values() if (at := bisect_left(places, stop))}
     for start in dict.fromkeys(log.group_start(index) for index in sorted(state, reverse=True)):
-        group, tail = log.between(start, log.group_stop(start)), Tail(start, room, price, bounds)
-        tail.take(group, closed=True, thinking_from=log.thinking_from(len(log)))
+        group, newest = log.between(start, log.group_stop(start)), log.thinking_from(len(log))
+        tail = Tail(start, room, price, bounds, thinking_from=newest)
+        tail.take([group], closed=True)
         if tail.tokens > left:
             reads, tail = _states_alone(group.reads), Tail(start, room, price, bounds)
-            cut_anew = [Passing(reads[-1].seq + 1, None)]  # for less of it is left
-            costs = [price.message(read.message) for read in reads]
-            tail.take(LogGroup(reads, costs, passing=cut_anew), closed=True)
+            cut_anew = [Piece(reads[-1].seq + 1, {})]  # for less of it is left
+            costs = {read.seq: price.message(read.message) for read in reads}
+            tail.take([LogGroup(reads, costs, group.bound, passing=cut_anew)], closed=True)
         if tail.tokens <= left:
             items += tail.items
             left -= tail.tokens
@@ -858,17 +856,14 @@ def _states_alone(reads: Sequence[PlacedMessage]) -> list[PlacedMessage]:
 
 def _piece(log: MessageLog, index: int, price: Price) -> tuple[Piece, int]:
     """The message as a pin shows it whole, and its tokens."""
-    read, tokens = log.entries[index].read(index), log.cost(index)
-    message: Message
-    repairs: tuple[Repair, ...]
+    read = log.entries[index].read(index)
     if (tools := loaded_tools(read.message)) is not None:
-        message, repairs, tokens = tools, ("pin_note",), price.message(tools)
+        piece = Piece(index, tools, ("pin_note",))
     elif read.reading.calls or read.reading.answers:  # alone it would ask for, or answer, what is not there
-        _, message, repairs = told_of(read.seq, read.reading)
-        tokens = price.message(message)
+        piece = told_of(index, read.reading)
+    elif has_signed_thinking(read.message):
+        piece = Piece(index, without_thinking(read.message), ("thinking_dropped",))
     else:
-        message, repairs = present(read.message)
-        if has_signed_thinking(message):
-            message, repairs = without_thinking(message), (*repairs, "thinking_dropped")
-            tokens = price.message(message)
-    return Piece(read.seq, message, repairs), tokens
+        return present([Piece(index, read.message)])[0], log.cost(index)
+    (piece,) = present([piece])
+    return piece, price.message(piece.message)

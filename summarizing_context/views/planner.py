@@ -189,7 +189,7 @@ class NextView:
     @cached_property
     def segment_ends(self) -> set[int]:
         """Where segments end that the view does not cover."""
-        return {segment.stop for segment in self.log.segments[self.state.leaves :] if segment.last_part}
+        return {segment.stop for segment in self.log.segments[self.state.leaves :] if segment.part + 1 == segment.parts}
 
     def cuts(self, stops: Iterable[int]) -> list[Cut]:
         """Return the cuts at these ends of groups but the present one; without summaries they cover no segments."""
@@ -248,7 +248,7 @@ class NextView:
         room = Room(self.room.tokens, sources.settings, squeeze, gives_way=gives_way)
         staying = None
         if not room.is_bare:
-            staying = choose_staying(sources, cut.stop, Room(room.tokens, sources.settings, gives_way=gives_way))
+            staying = choose_staying(sources, cut.stop, replace(room, squeeze=0) if squeeze else room)
             room = room.setting_aside(staying.aside)
         if since != WHOLE_GROUPS:  # each of few messages
             room = replace(room, cap=int(MESSAGE_SHARE * room.shared))

@@ -19,8 +19,8 @@ import msgspec
 
 from summarizing_context.errors import StoreCorruptError, UndoError
 from summarizing_context.log.entries import Bounds, Entry, PlacedMessage
-from summarizing_context.log.groups import NOTES, Passing, Piece, Repair, note, present, show_interrupted
-from summarizing_context.log.message_log import LogGroup, MessageLog
+from summarizing_context.log.groups import NOTES, LogGroup, Piece, Repair, note, present, show_groups
+from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import Cut, HeaderNode, Node
 from summarizing_context.messages.fences import fence, within_fence
 from summarizing_context.messages.reading import (
@@ -30,7 +30,6 @@ from summarizing_context.messages.reading import (
     decode_message,
     encode_message,
     has_signed_thinking,
-    is_bound,
     metadata_of,
     needs_thinking,
     read_content,
@@ -175,6 +174,7 @@ class Tail:
     bounds: Bounds
     since: int = WHOLE_GROUPS
     whole: Whole = NO_WHOLE
+    thinking_from: float = inf  # the message from which an answer went on at the activation
     is_stale: bool = False  # it shows a call that waited, and is given up by now
     tokens: int = 0
     items: list[TailItem] = field(default_factory=list)
@@ -184,39 +184,33 @@ class Tail:
     def __post_init__(self) -> None:
         self.next = self.start  # first entry whose group is not wholly shown
         self.marks = [Mark(self.start, 0, 0)]
-        self._thinking_from = inf
         self._open_tokens = self._open_staying = 0  # of what is shown of the open group; of that, what must stay
 
-    def take(self, group: LogGroup, *, closed: bool, most: float = inf, thinking_from: float = inf) -> None:
-        """Show a group, or what is new of an open one; nothing more comes of one that is `closed`. Stop once the tail
-        costs more than `most` tokens. At the activation an answer went on from the message `thinking_from`. In the open
-        turn, thinking that a provider wants back stays whole; where everything is tighter than tight, from this entry
-        on."""
-        self._thinking_from = thinking_from
-        reads, passing = group.reads, group.passing
-        pieces: Sequence[Piece | Passing]
-        if self.since != WHOLE_GROUPS and reads[0].seq == self.start:
-            alone = [_alone(read) for read in reads if read.seq >= self.since]
-            pieces = [*alone, *(each for each in passing if each.message is not None)]
-        else:
-            pieces = show_interrupted(reads, passing, closed=closed)
-        shown = self.items[self.marks[-1].items :]  # of an open group
-        for piece, item in zip(pieces, shown, strict=False):
-            if isinstance(piece, Piece) and "pair_dropped" in piece.repairs:
-                self.is_stale |= {"pair_dropped", "pin_note"}.isdisjoint(item.repairs)
-        costs = {read.seq: cost for read, cost in zip(reads, group.costs, strict=True)}
-        for piece in pieces[len(shown) :]:
-            if isinstance(piece, Passing):
-                self.show_passing(piece)
-            else:
-                self._show(piece, costs.get(piece.seq, 0), piece.seq in group.staying)
-            if self.tokens > most:
-                return
-        if closed:
-            self.ephemeral_count += sum(each.message is not None for each in passing)
-            self.next = reads[-1].seq + 1
-            self._open_tokens = self._open_staying = 0
-            self.marks.append(Mark(self.next, len(self.items), self.tokens))
+    def take(self, groups: Sequence[LogGroup], *, closed: bool, most: float = inf) -> None:
+        """Show groups, of one that is open what is new; nothing more comes of the last if it is `closed`, nor of those
+        before. Stop once the tail costs more than `most` tokens. In the open turn, thinking that a provider wants back
+        stays whole; where everything is tighter than tight, that from `thinking_from` on."""
+        alone: list[list[Piece]] = []
+        if self.since != WHOLE_GROUPS and groups[0].reads[0].seq == self.start:
+            reads = [read for read in groups[0].reads if read.seq >= self.since]
+            alone = [present([*map(_alone, reads), *(each for each in groups[0].passing if each.message)])]
+        for group, pieces in zip(groups, [*alone, *show_groups(groups[len(alone) :], closed=closed)], strict=True):
+            shown = self.items[self.marks[-1].items :]  # of an open group
+            for piece, item in zip(pieces, shown, strict=False):
+                if "pair_dropped" in piece.repairs:
+                    self.is_stale |= {"pair_dropped", "pin_note"}.isdisjoint(item.repairs)
+            for piece in pieces[len(shown) :]:
+                if piece.passing < 0:
+                    self._show(piece, group)
+                else:
+                    self.show_passing(piece)
+                if self.tokens > most:
+                    return
+            if closed or group is not groups[-1]:
+                self.ephemeral_count += sum(each.passing >= 0 for each in group.passing)
+                self.next = group.reads[-1].seq + 1
+                self._open_tokens = self._open_staying = 0
+                self.marks.append(Mark(self.next, len(self.items), self.tokens))
 
     def mark(self, stop: int) -> Mark:
         """Return the mark at the end of the group that ends with entry `stop - 1`."""
@@ -232,8 +226,9 @@ class Tail:
         stops = (mark.stop for mark in reversed(self.marks) if mark.stop > present and shown - mark.items >= messages)
         return next((stop for stop in stops if ends is None or stop in ends), None)
 
-    def _show(self, piece: Piece, cost: int, stays: bool) -> None:
-        if is_bound(piece.message):
+    def _show(self, piece: Piece, group: LogGroup) -> None:
+        cost = group.costs.get(piece.seq, 0)
+        if piece.seq in group.bound:
             message, repairs = _unbound(piece.seq, piece.message, self.bounds)
             piece = Piece(piece.seq, message, (*piece.repairs, *repairs))
             self.bound.append(len(self.items))
@@ -242,7 +237,7 @@ class Tail:
         is_huge = is_note and cost > most and len(piece.message["content"]) > LONGEST_TOKEN * most
         if not is_huge and not {"content_none", "chain_dropped"}.issuperset(piece.repairs):
             cost = self.price.message(piece.message)
-        if stays and self._open_staying + cost <= self.room.staying_cap:
+        if piece.seq in group.staying and self._open_staying + cost <= self.room.staying_cap:
             self._open_staying += self._append(piece, cost, cost)
             return
         cap, uncut, is_cut = self.room.message_cap(self._open_tokens), self.whole, self.room.is_bare or is_note
@@ -255,14 +250,14 @@ class Tail:
         # What travels whole, and thinking that is wanted back, is shown beside what else it may take. Where all
         # is tight, what cannot be cut enough is a note, unless an answer goes on from it or it is half a pair.
         reading = read_content(piece.message)
-        first = max(self.bounds.settled, 0 if self.room.squeeze <= TIGHT else self._thinking_from)
-        thinks = self._thinking_from != inf and piece.seq >= first and needs_thinking(piece.message)
+        first = max(self.bounds.settled, 0 if self.room.squeeze <= TIGHT else self.thinking_from)
+        thinks = self.thinking_from != inf and piece.seq >= first and needs_thinking(piece.message)
         parts, texts = reading.parts, self.price.texts
         whole = texts([text for part in parts if part.whole for text in part.sent])
         thoughts = texts([text for part in parts if thinks and part.kind == "thinking" for text in part.sent])
         if thinks := thinks and whole + thoughts + min(cost - whole - thoughts, cap) <= AMPLE_SHARE * self.room.shared:
             whole += thoughts
-        is_newest = piece.seq >= self._thinking_from
+        is_newest = piece.seq >= self.thinking_from
         if self.room.squeeze and whole > cap and not is_newest and not any(part.half for part in parts):
             if any(part.texts and not part.whole for part in parts):
                 piece = told_of(piece.seq, reading)
@@ -274,10 +269,8 @@ class Tail:
         tokens = self._append(piece, cost, whole + min(max(0, cost - whole), cap), thinking=thinks)
         self._open_tokens += min(tokens, max(cap, tokens - whole))
 
-    def show_passing(self, passing: Passing) -> None:
-        assert passing.message is not None
-        message, repairs = present(passing.message)
-        self._append(Piece(passing.before, message, repairs), passing.tokens, self.room.message_cap(0))
+    def show_passing(self, piece: Piece) -> None:
+        self._append(piece, piece.passing, self.room.message_cap(0))
 
     def _append(self, piece: Piece, cost: int, cap: int, *, thinking: bool = False) -> int:
         item = shown_within(piece, cost, cap, self.price, mute=self.room.is_bare, thinking=thinking)
@@ -314,7 +307,7 @@ def _alone(read: PlacedMessage) -> Piece:
     if calls := len(read.reading.calls):
         what = f"{calls} call{'s' * (calls > 1)}"
         return Piece(read.seq, {"role": "user", "content": f"[{what} left out]"}, ("shrunk",))
-    return Piece(read.seq, *present(read.message))
+    return Piece(read.seq, read.message)
 
 
 def extend_tail(log: MessageLog, tail: Tail, most: float = inf) -> None:
@@ -325,30 +318,27 @@ def extend_tail(log: MessageLog, tail: Tail, most: float = inf) -> None:
     if most == inf and tail.ephemeral_count == len(log.ephemeral) and len(tail.items) == tail.marks[-1].items:
         # Where the end of what is new alone fills the room four times, with each message cut to a few lines, the next
         # view shows only an end: what is before is not read, and counts as it was logged.
-        at, left = len(log), 4 * tail.room.tokens
+        at, left, starts = len(log), 4 * tail.room.tokens, log.group_starts
         while left > 0 and log.tokens[at] - log.tokens[tail.next] > left:
             at -= 1
             left -= min(log.cost(at), tail.room.least_cap)
-        stops = [*log.group_starts[bisect_right(log.group_starts, tail.next) :], log.closed_groups_stop]
-        for stop in [stop for stop in stops if tail.next < stop <= at and left <= 0]:
+        stops = [*starts[bisect_right(starts, tail.next) :], log.closed_groups_stop] if left <= 0 else []
+        for stop in [stop for stop in stops if tail.next < stop <= at]:
             tail.tokens += log.tokens[stop] - log.tokens[tail.next]
             tail.next = stop
             tail.marks.append(Mark(stop, len(tail.items), tail.tokens))
-    thinking_from = log.thinking_from(tail.whole.stop)
-    while tail.tokens <= most:
-        between = log.passing(tail.ephemeral_count, tail.next) if tail.ephemeral_count < len(log.ephemeral) else ()
-        for passing in between:  # the groups
-            if passing.before > tail.start or tail.start == log.leading_count:
-                tail.show_passing(passing)
-                tail.marks[-1] = tail.marks[-1]._replace(items=len(tail.items), tokens=tail.tokens)
-            tail.ephemeral_count += 1
-        start, closed = tail.next, tail.next < log.closed_groups_stop
-        if start == len(log.entries):
-            return
-        group = log.group_at(start, tail.ephemeral_count)
-        tail.take(group, closed=closed, most=most, thinking_from=thinking_from)
-        if not closed:
-            return
+    tail.thinking_from = log.thinking_from(tail.whole.stop)
+    has_new = tail.ephemeral_count < len(log.ephemeral)
+    for passing in present(log.passing(tail.ephemeral_count, tail.next)) if has_new else ():  # between groups
+        if passing.seq > tail.start or tail.start == log.leading_count:
+            tail.show_passing(passing)
+            tail.marks[-1] = tail.marks[-1]._replace(items=len(tail.items), tokens=tail.tokens)
+        tail.ephemeral_count += 1
+    closed = True
+    while closed and tail.tokens <= most and tail.next < len(log.entries):
+        groups = log.groups_from(tail.next, tail.ephemeral_count, tail.room.tokens)
+        closed = groups[-1].reads[-1].seq < log.closed_groups_stop
+        tail.take(groups, closed=closed, most=most)
 
 
 def tail_at(log: MessageLog, price: Price, stop: int, room: Room, since: int) -> Tail:

@@ -26,6 +26,7 @@ from summarizing_context.log.tree import (
     cut_at,
     merge_share,
     next_merges,
+    rank_of,
     stand_ins,
 )
 from summarizing_context.messages.rendering import render_children
@@ -193,7 +194,7 @@ class SummaryCache:
                     yield from wanted(child)
 
         for number in (at for at, hash in enumerate(self._log.hashes) if hash not in self._ready):
-            yield from wanted(Node.leaf(number))
+            yield from wanted(Node(number, number + 1))
         for node in self.needed_merges():
             yield from wanted(node)
 
@@ -223,7 +224,7 @@ class SummaryCache:
                 if (text := self.merged_text(child)) is None:
                     return None  # the others are not looked at: while much is missing this is asked again and again
                 texts.append(text.text)
-            self._rollup_hashes[node] = rollup_hash(node.rank, texts)
+            self._rollup_hashes[node] = rollup_hash(rank_of(node), texts)
         return self._rollup_hashes[node]
 
     def is_ready(self, node: Node) -> bool:
@@ -308,7 +309,7 @@ class SummaryCache:
         found = []
         for node in nodes:
             (text, made_by, passes), entries, width = self.text_of(node), self.entries(node), node.stop - node.start
-            place = node.rank if width > 1 else 0, node.start, entries.start, entries.stop
+            place = rank_of(node), node.start, entries.start, entries.stop
             found.append(HeaderNode(*place, "full", made_by, passes, text, segments=width))
         return found
 
@@ -320,7 +321,7 @@ class SummaryCache:
             return NodeText(summarize_extractively(content, kind="segment", max_tokens=most), "extractive", 1)
         again = max(node.start, node.stop - _REREAD)
         older = [Node(node.start, again)] if again > node.start else []
-        texts = [self.text_of(each) for each in (*older, *map(Node.leaf, range(again, node.stop)))]
+        texts = [self.text_of(each) for each in (*older, *Node.leaves(again, node.stop))]
         children = render_children([text.text for text in texts])
         text = summarize_extractively(children, kind="rollup", max_tokens=max_tokens)
         return NodeText(text, "extractive", 1 + max(text.passes for text in texts))
@@ -328,7 +329,7 @@ class SummaryCache:
     def around(self, part: range, max_tokens: int) -> tuple[range, NodeText] | None:
         """Return a model's summary of the closed segment that a part begins, with its entries; None without one."""
         cut = cut_at(self._log.segments, part.start)
-        node = Node.leaf(cut.leaves)
+        node = Node(cut.leaves, cut.leaves + 1)
         if not self.by_model or cut.leaves == len(self._log.segments) or not self.is_ready(node):
             return None
         made, entries = self.text_of(node), self.entries(node)

@@ -19,7 +19,7 @@ import anyio
 
 from summarizing_context.errors import SummarizerError, SummarizerNotReady
 from summarizing_context.log.entries import output_hash
-from summarizing_context.log.tree import Maker, Node, Sources, Want, merge_share, merges_below
+from summarizing_context.log.tree import Maker, Node, Sources, Want, merge_share, merges_below, rank_of
 from summarizing_context.messages.rendering import THOUGHT_ONLY, cut_results, render_children
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.stores.base import StoredFailure, StoredSummary, SummaryKey
@@ -135,14 +135,14 @@ class Worker:
         async def look_up(nodes: Iterable[Node]) -> None:
             await self._find([Want(node, hash) for node in nodes if (hash := summaries.hash_of(node)) is not None])
 
-        await look_up(map(Node.leaf, range(len(self.log.segments))))
+        await look_up(Node.leaves(0, len(self.log.segments)))
         if self.read_only:  # who only looks need not know how they were made
             used = await guarded(self.store.summaries_of(self.settings.session_id)) or {}
             known = {place: one for one, place in used.values() if place is not None and one.rank == 0}
             for at, segment in enumerate(self.log.segments):
                 if segment.parts == 1 and (one := known.get((segment.start, segment.stop))) is not None:
                     maker: Maker = "model" if one.input_tokens else "extractive"
-                    summaries.add(Node.leaf(at), self.log.hashes[at], one.text, maker)
+                    summaries.add(Node(at, at + 1), self.log.hashes[at], one.text, maker)
         for merges in merges_below(summaries.needed_merges()):
             await look_up(merges)
 
@@ -225,7 +225,7 @@ class Worker:
         return list(found.values())
 
     async def _make(self, want: Want) -> None:
-        began, about = self.clock.now(), {"range_hash": want.hash, "rank": want.node.rank}
+        began, about = self.clock.now(), {"range_hash": want.hash, "rank": rank_of(want.node)}
         try:
             if not self._is_wanted(want):
                 return
@@ -365,7 +365,7 @@ class Worker:
                 instructions=recipe.instructions(purpose, most),
                 content=content,
                 max_tokens=most,
-                rank=node.rank,
+                rank=rank_of(node),
                 start=entries.start,
                 stop=entries.stop,
                 source_tokens=tokens,
