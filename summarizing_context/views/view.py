@@ -48,6 +48,7 @@ WHOLE_GROUPS = -1  # of `Tail.since`
 MESSAGE_SHARE = 0.25  # of the room, that a long message of the tail may take
 
 AMPLE_SHARE = 0.75  # of the room, that a message with its thinking may take
+GOING_ON_SHARE = 0.95  # the same, of a message from which an answer goes on: providers refuse it without its thinking
 
 TIGHT = 1  # squeezes with which everything is shrunk
 
@@ -255,9 +256,10 @@ class Tail:
         parts, texts = reading.parts, self.price.texts
         whole = texts([text for part in parts if part.whole for text in part.sent])
         thoughts = texts([text for part in parts if thinks and part.kind == "thinking" for text in part.sent])
-        if thinks := thinks and whole + thoughts + min(cost - whole - thoughts, cap) <= AMPLE_SHARE * self.room.shared:
-            whole += thoughts
         is_newest = piece.seq >= self.thinking_from
+        ample = (GOING_ON_SHARE if is_newest else AMPLE_SHARE) * self.room.shared
+        if thinks := thinks and whole + thoughts + min(cost - whole - thoughts, cap) <= ample:
+            whole += thoughts
         if self.room.squeeze and whole > cap and not is_newest and not any(part.half for part in parts):
             if any(part.texts and not part.whole for part in parts):
                 piece = told_of(piece.seq, reading)

@@ -108,7 +108,7 @@ async def test_rows_of_other_shapes_go_out_as_the_host_has_them(rows, expected):
 async def test_no_text_is_empty(content):
     for role in ("user", "assistant"):
         assert (await sent(ASK, {"role": role, "content": content}, ASK))[1]["content"] == NO_TEXT
-    assert await sent(system(content), ASK) == [ASK]
+    assert await sent({"role": "system", "content": content}, ASK) == [ASK]
 
 
 async def test_the_first_row_is_a_users_an_answers_image_is_named_and_half_a_character_and_a_users_calls_are_written():

@@ -16,9 +16,9 @@ from summarizing_context.evaluation.demo import demo_session
 from tests.behaviour.contexts import fill
 from tests.cli.commands import write_transcript
 from tests.providers.asking import JUDGE, WRITER, answering
-from tests.providers.serve import serving_apart
+from tests.providers.serve import kept_prompt, serving_apart
 from tests.providers.server import Answer, ProviderServer, Request
-from tests.providers.test_ask_command import prompt_of_ones_own
+from tests.providers.test_ask_command import MINE
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def asked(server: ProviderServer) -> set[str]:
 def test_a_command_with_a_model_asks_only_the_base_url(command, provider, strayed, capsys):
     log = write_transcript(Path("run.jsonl"), demo_session()[:24])
     other = write_transcript(Path("other.jsonl"), demo_session()[2:20])
-    prompt = prompt_of_ones_own(Path("mine"))
+    kept_prompt(MINE, Path("mine"))
     with serving_apart(answering) as server:
         url = f"{server.root}/v1" if provider == "openai" else server.root
         model = ("--summarizer", provider, "--model", WRITER, "--base-url", url, "--budget", "3k")
@@ -68,7 +68,7 @@ def test_a_command_with_a_model_asks_only_the_base_url(command, provider, straye
             "replay": ("replay", log, *model),
             "eval run": ("eval", "run", log, "--cassette", "c.jsonl", "--yes", *model),
             "eval ask": ("eval", "ask", log, *judged, *model),
-            "tune": ("tune", log, other, "--cassette", "c.jsonl", "--yes", "--prompt", prompt, *model),
+            "tune": ("tune", log, other, "--cassette", "c.jsonl", "--yes", "--prompt", "mine", *model),
         }[command]  # fmt: skip
         words = [str(word) for word in arguments]
         assert main([*words, "--dry-run"]) == 0

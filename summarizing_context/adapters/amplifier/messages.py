@@ -111,9 +111,11 @@ def as_row(message: Message) -> Message:
         blocks, given = message["content"], message
         message = as_given(given)
         if blocks != _copy_of(message):
-            kept = list(filter(_is_hosts, blocks)) if isinstance(blocks, list) else blocks
+            kept = blocks
+            if isinstance(blocks, list):  # a provider looks for the copy beside blocks only
+                kept = list(filter(_is_hosts, blocks)) or [{"type": "text", "text": NO_TEXT}]
             message = {**without(given, _GIVEN), "content": kept}
-            if len(kept) < len(blocks):
+            if kept != blocks:
                 metadata = given.get("metadata") or {}
                 copies = {**(metadata.get("anthropic") or {}), "wire_content": blocks}
                 message["metadata"] = {**metadata, "anthropic": copies}
