@@ -7,7 +7,17 @@ from typing import Any
 import pytest
 
 from tests.laws.builders import assistant, user
-from tests.proxy.clients import AGENTS, AnthropicAgent, ChatAgent, begins_with, between, histories, proxied, status
+from tests.proxy.clients import (
+    AGENTS,
+    RESULT,
+    AnthropicAgent,
+    ChatAgent,
+    begins_with,
+    between,
+    histories,
+    proxied,
+    status,
+)
 from tests.proxy.fake import Fake, served
 
 BUDGET = 4_000
@@ -99,6 +109,39 @@ async def test_two_unnamed_clients_that_begin_alike_are_two_sessions():
                 await client.step(f"step {step}")
         told = await status(address)
     assert len(told["sessions"]) == 2
+    assert {record["activation"] for record in told["records"]} <= {None, "high_water"}
+
+
+async def test_a_client_that_moves_its_files_and_a_reminder_to_the_end_has_one_session(tmp_path):
+    """As aider does: files behind what is done and before the newest words, and words of the system at the end."""
+    fake, done = Fake(), [user("Start."), assistant("Yes.")]
+    files, reminder = [user(f"I have added these files:\n{RESULT}"), assistant("Ok.")], {"role": "system"}
+    async with served(fake) as upstream:
+        for steps in (range(12), range(12, 16)):
+            async with proxied(upstream, tmp_path / "run.db", budget=BUDGET) as address:
+                ask = ChatAgent(address).client.chat.completions.create
+                for step in steps:
+                    said = [*done, *files, user(f"Step {step}. {RESULT}"), {**reminder, "content": "Reply in English."}]
+                    await ask(model="gpt-x", messages=said)
+                    done += [said[-2], assistant(f"Done with {step}. {RESULT}")]
+                told = await status(address)
+                assert len(told["sessions"]) == 1
+    assert fake.problems == []
+    activations = sum(record["activation"] == "high_water" for record in told["records"])
+    assert activations < 4
+    assert len({each["session"] for each in told["records"]}) == 1
+
+
+async def test_a_session_resumed_without_its_fields_of_null_goes_on():
+    async with between(budget=BUDGET) as (_, address):
+        client = ChatAgent(address)
+        for step in range(8):
+            await client.step(f"step {step}")
+            client.history[-1] |= {"refusal": None}
+        client.history = [{name: each[name] for name in each if name != "refusal"} for each in client.history]
+        await client.step("and now?")
+        told = await status(address)
+    assert len(told["sessions"]) == 1
     assert {record["activation"] for record in told["records"]} <= {None, "high_water"}
 
 

@@ -94,7 +94,9 @@ def items_of(fields: Fields, name: str) -> list[bytes]:
 
 
 def row_of(message: Message, data: bytes) -> Row:
-    """Return the row of a message, whose key is a digest of all that is sent of it."""
+    """Return the row of a message, whose key is a digest of all that is sent of it. A field of null says nothing: in
+    a session that Copilot resumes, such fields are missing."""
+    message = {name: value for name, value in message.items() if value is not None or name == "content"}
     key = digest_of(msgspec.json.encode(bare(message), order="deterministic"))
     return Row({**message, KEY: key}, (data,), key)
 

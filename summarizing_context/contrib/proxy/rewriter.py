@@ -10,11 +10,11 @@ import logging
 import re
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Any
 
 import msgspec
@@ -167,11 +167,20 @@ class Rewriter:
             stored = [name for name in await self._stored() if name.startswith(base)]
             for name in reversed(stored[:8]):  # the newest may be this one
                 async with self._sessions.use(name) as context:
-                    held = [str(message.get(KEY)) for message in await context.get_messages()]
-                self._known.setdefault(name, _Known()).keys = held
+                    self._known.setdefault(name, _Known()).keys = _lasting(await context.get_messages())
         ends = {tuple(known.keys[-_ANCHOR:]): name for name, known in self._known.items() if name.startswith("chat:")}
         found = (ends.get(tuple(keys[max(0, stop - _ANCHOR) : stop])) for stop in range(len(keys), 0, -1))
-        return next(filter(None, found), base + digest_of("".join(keys).encode())[:12])
+        if (nearest := next(filter(None, found), None)) is not None:
+            return nearest
+
+        # one whose newest message the client now shows without the few before it, such as files that move to the end
+        for name, known in reversed(self._known.items()):
+            both = zip(keys[:-1], known.keys[:-1], strict=False)
+            same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], both))
+            is_near = same and len(known.keys) - 1 - same <= _ANCHOR and name.startswith("chat:")
+            if is_near and keys[same] == known.keys[-1]:
+                return name
+        return base + digest_of("".join(keys).encode())[:12]
 
     async def _stored(self) -> list[str]:
         """Return the names of the sessions in the store, that of the newest change first."""
@@ -264,7 +273,7 @@ class Rewriter:
             record.view_tokens, record.fixed_tokens = view.tokens, view.fixed_tokens
             record.activation = None if view.activation is None else view.activation.reason
             record.budget, least = context.budget().max_tokens, context.statistics().least_useful_budget
-            known.keys = keys
+            known.keys = _lasting([row.message for row in asked.rows])
 
             # what the view shows just as the client sent it goes on so
             rows = {row.key: row for row in asked.rows}  # of those that say the same, the newest
@@ -294,6 +303,12 @@ class Rewriter:
             words = f"a budget of {record.budget:,} tokens is too small for {about}: its system prompt and tools alone "
             words += f"take about {record.fixed_tokens:,}; the least useful budget is {least:,} tokens"
             self.feed.notice(f"budget of {about}", words)
+
+
+def _lasting(messages: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the keys of a history, without what the client's system says at its end, which aider moves along."""
+    moves = sum(1 for _ in takewhile(lambda message: message["role"] in ("system", "developer"), reversed(messages)))
+    return [str(message.get(KEY)) for message in messages[: len(messages) - moves]]
 
 
 # What the proxy tells of its work: a record of each request, and figures for each session. No text, and no key.
