@@ -26,7 +26,7 @@ _SHIPPED = Path(__file__).parent.parent / "contrib" / "clients"
 _FIRST_MODS = (2, 1, 287)  # of Claude Code that loads modules of hooks without a switch
 _ABOUT = "Compactions by summarizing-context."
 _MANIFESTS: dict[str, dict[str, Any]] = {  # of Claude Code
-    f"{PROGRAM}/.claude-plugin/plugin.json": {"name": PROGRAM, "version": "0.2.0", "description": _ABOUT},
+    f"{PROGRAM}/.claude-plugin/plugin.json": {"name": PROGRAM, "version": "0.9.0", "description": _ABOUT},
     f"{PROGRAM}/hooks/hooks.json": {"description": _ABOUT, "modules": [f"./{PROGRAM}.js"]},
 }
 _VIEWS = "its compactions, also /compact, are views"
