@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from summarizing_context.cli import main
-from summarizing_context.evaluation.demo import demo_session
+from summarizing_context.evaluation.replay import demo_session
 from tests.cli.commands import write_transcript
 from tests.privacy import open_to_others
 from tests.providers.asking import JUDGE, WRITER, answering, kind_of

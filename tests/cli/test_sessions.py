@@ -12,7 +12,7 @@ import pytest
 from cli.commands import Runner, fill_store, says
 
 from summarizing_context.commands import COMMANDS
-from summarizing_context.evaluation.demo import demo_session
+from summarizing_context.evaluation.replay import demo_session
 
 PARTS = ("system", "pin", "header", "block", "tail")
 DEMO = demo_session(turns=10)
