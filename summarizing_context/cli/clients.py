@@ -21,6 +21,7 @@ from summarizing_context.cli.output import PROGRAM, InputError, Result, confirm,
 from summarizing_context.cli.serve import LISTEN, TOKEN_FILE
 from summarizing_context.cli.sessions import StoredSession, view_of
 from summarizing_context.stores.private_files import replace_private, token_file
+from summarizing_context.transcripts.base import record
 
 _SHIPPED = Path(__file__).parent.parent / "contrib" / "clients"
 _FIRST_MODS = (2, 1, 287)  # of Claude Code that loads modules of hooks without a switch
@@ -36,9 +37,8 @@ _PLUGINS = {
     "opencode": ("XDG_CONFIG_HOME", ".config", "opencode/plugin", f"{PROGRAM}.js", "each of its requests holds a view"),
     "pi": ("PI_CODING_AGENT_DIR", ".pi/agent", "extensions", f"{PROGRAM}.js", _VIEWS),
 }
-ClientName = Annotated[
-    Literal["claude-code", "opencode", "pi"], argument("CLIENT", "claude-code, opencode or pi.", show_choices=False)
-]
+_CLIENT = argument("CLIENT", "claude-code, opencode or pi.", show_choices=False)
+ClientName = Annotated[Literal["claude-code", "opencode", "pi"], _CLIENT]
 
 
 def _plugin(client: str, service: str) -> tuple[Path, dict[Path, bytes], list[Path]]:
@@ -89,8 +89,7 @@ def install(
             raise InputError(problem) from error
         except (OSError, subprocess.SubprocessError) as error:
             raise InputError(f"{plain(error)}; check the program and its settings") from error
-        is_off = isinstance(told, dict) and told.get("disableAllHooks") is True
-        why = "disableAllHooks is set in its settings" if is_off else ""
+        why = "disableAllHooks is set in its settings" if record(told).get("disableAllHooks") is True else ""
         if tuple(map(int, re.findall(r"\d+", asked.stdout)[:3])) < _FIRST_MODS:
             needed, this = ".".join(map(str, _FIRST_MODS)), plain(asked.stdout) or "unknown"
             why = f"modules of hooks need {needed}, and this is {this}"
@@ -133,6 +132,7 @@ _STARTS: dict[str, tuple[str, set[str], list[str], list[str]]] = {
     "codex": ("codex", {"exec", "e"}, ["-"], []),
     "opencode": ("opencode", {"run"}, [], ["--prompt"]),
 }
+_OTHER_CLIENT = option("CLIENT", "claude-code, codex or opencode.", "--in", show_choices=False)
 _FIRST = (
     "This work was begun in another session. What follows is its past as far as it matters: summaries, then the newest "
     "messages as they were. Tools that are named there may be called otherwise here."
@@ -143,10 +143,7 @@ _LAST = "Say in two sentences where the work stands, and wait for what to do nex
 @command(STORED, "continue", hidden=True, context_settings={"ignore_unknown_options": True})
 def continue_in(
     at: StoredSession,
-    client: Annotated[
-        Literal["claude-code", "codex", "opencode"],
-        option("CLIENT", "claude-code, codex or opencode.", "--in", show_choices=False),
-    ],
+    client: Annotated[Literal["claude-code", "codex", "opencode"], _OTHER_CLIENT],
     words: Annotated[list[str] | None, argument("-- OPTIONS", "Of the client.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the first prompt; start nothing.")] = False,
 ) -> Result:

@@ -30,7 +30,6 @@ family = options.family("eval", TRANSCRIPTS, "Measure what views still hold.")
 
 CassettePath = Annotated[Path | None, options.path("FILE", "Replies. Default: in --out.", "--cassette")]
 DOING = {"forecast": "Pricing", "replay": "Repeating", "record": "Recording"}  # by the mode of a cassette
-_SOURCES = argument("SOURCE", "Logs, real, beam:PATH, locomo:PATH.", parser=options.read_place)
 _SHARE = option("X", "Share of the log before views. Default: 1.", show_default=False, min=0.01, max=1)
 Junit = Annotated[Path | None, options.path("FILE", "Write the results as JUnit XML too.")]
 
@@ -39,21 +38,20 @@ Junit = Annotated[Path | None, options.path("FILE", "Write the results as JUnit 
 class RecordOptions(ModelOptions):
     """Options of a command whose models are asked through a cassette."""
 
-    max_calls: options.MaxCalls = None
+    max_calls: Annotated[int | None, option("N", "Stop after N calls; run again to go on.", min=0)] = None
     yes: options.Yes = False
 
     def recorded(
         self, file: Path, models: Sequence[Settings], work: Callable[[Cassette], T], proposals: int = 0
     ) -> T | Result:
-        """Return what `work` comes to with the replies that `file` keeps, once what is missing is priced; in a dry run,
-        its price. No forecast knows `proposals`: so many prompts that the first model writes."""
+        """Return what `work` comes to with the replies in `file`, once the rest is priced; in a dry run, that price."""
         from summarizing_context.evaluation.cassettes import Cassette, prices_of
         from summarizing_context.summarizers.providers import make_model
 
         keys = [one.api_key for one in models]
         done = work(replies := Cassette(file, "forecast", secrets=keys))
         prices = prices_of(replies.spent, models)
-        forecast = priced(prices, proposals)
+        forecast = priced(prices, proposals)  # so many prompts that the first model writes: no forecast knows them
         if self.dry_run:
             return forecast
         if not any(one.calls for one in prices) and file.exists():
@@ -105,7 +103,7 @@ def priced(prices: Sequence[Spent], proposals: int = 0) -> Result:
 
 @command(family)
 def run(
-    sources: Annotated[list[str], _SOURCES],
+    sources: Annotated[list[str], argument("SOURCE", "Logs, real, beam:PATH, locomo:PATH.", parser=options.read_place)],
     *,
     budget: options.Budget = 16_000,
     arms: Annotated[str | None, option("A[,B]", "ours, extractive, tail, masking, cliff.")] = None,

@@ -193,12 +193,9 @@ def argument(metavar: str, help: str, **more: Any) -> Any:
 BaseUrl = Annotated[str | None, option("URL", "Base URL of the model's server.")]
 Budget = Annotated[int, option("N", "Tokens of a view, like 8k. Default: 16k.", parser=read_tokens, show_default=False)]
 ConfigPath = Annotated[Path | None, path("FILE", "Settings from this TOML or JSON file.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show calls, tokens, price; send nothing.")]
-_JOBS = option("N", "Processes, where no model is asked. Default: one per core.", min=1)
-Jobs = Annotated[int | None, _JOBS]
+Jobs = Annotated[int | None, option("N", "Processes, where no model is asked. Default: one per core.", min=1)]
 _JSON = option("PATH", "JSON to this file; - for standard output.", "--json", parser=read_place)
 JsonPath = Annotated[str | None, _JSON]
-MaxCalls = Annotated[int | None, option("N", "Stop after N calls; run again to go on.", min=0)]
 PromptsPath = Annotated[Path | None, path("DIR", "Your own prompts, <purpose>/v<N>.md in it.")]
 ReportFolder = Annotated[Path, path("DIR", "Reports and replies.")]
 StorePath = Annotated[str | None, option("STORE", "SQLite file, or postgresql://user@host/db.", parser=read_place)]
@@ -241,14 +238,13 @@ class OwnSettings:
     prompts: PromptsPath = None
 
     def load(self, **given: Any) -> Settings:
-        """Return them by the command line, the environment and the file; None is left open. A model alone is one of the
-        first provider. Raise `InputError` for what nothing would use."""
+        """Return them; None is left to the environment and the file. Raise `InputError` for what nothing would use."""
         named = {name: getattr(self, name, None) for name in ("summarizer", "model", "prompts", "base_url")}
         given = {name: value for name, value in {**named, **given}.items() if value is not None}
         if self.prompts is not None and not self.prompts.is_dir():
             raise InputError(f"--prompts: {plain(self.prompts)} is not a folder; name one with segment/v1.md in it")
         settings = Settings.load(self.config, **given)
-        if self.model is not None and self.summarizer is None and settings.summarizer not in PROVIDERS:
+        if self.model is not None and self.summarizer is None and settings.summarizer not in PROVIDERS:  # a model alone
             settings = Settings.load(self.config, **{**given, "summarizer": next(iter(PROVIDERS))})
         if settings.summarizer == "host":
             raise InputError(f"--summarizer: 'host' needs a host that lends its model; take extractive, {NAMED}")
@@ -265,7 +261,7 @@ class ModelOptions(OwnSettings):
 
     base_url: BaseUrl = None
     format: TranscriptFormat = "auto"
-    dry_run: DryRun = False
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show calls, tokens, price; send nothing.")] = False
 
     def need_model(self, settings: Settings) -> None:
         """Raise `InputError` where no model is named: then there is nothing to send."""

@@ -76,9 +76,9 @@ def write_json(document: object, path: str | None, *, indent: int | None = None)
 class _InertConsole(Console):
     """A console that shows names and texts from anywhere and obeys nothing in them: no markup, no escape."""
 
-    def on_broken_pipe(self) -> None:
+    def on_broken_pipe(self) -> None:  # its reader has seen enough; the exit status stays that of the command
         self.quiet = True
-        _close_stdout()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
         for segment in super().render(renderable, options):
@@ -99,15 +99,10 @@ def tell(text: RenderableType) -> None:
     screen(stderr=True).print(text, soft_wrap=True)
 
 
-def _close_stdout() -> None:
-    """The reader of a pipe has seen enough: write no more to it. The exit status stays that of the command."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
 @contextmanager
 def progress(name: str, total: int | None, announced: str = "") -> Iterator[Callable[..., None]]:
-    """Show a bar with the remaining time on a terminal, which leaves no trace; else print what is `announced`. Where
-    no total is known, it shows for how long already. Yields `update(text, steps=1)`, which moves the bar."""
+    """Yield `update(text, steps=1)`, which moves a bar on a terminal; elsewhere print what is `announced`. Where no
+    total is known, it shows for how long already."""
     from rich import progress as bars
 
     console = screen(stderr=True)
@@ -146,7 +141,7 @@ def confirm(question: str, yes: bool, done: str) -> None:
 def explain_failure(error: BaseException) -> int:
     """Say on standard error what went wrong, each problem of a file of settings on a line; return the exit status."""
     if isinstance(error, BrokenPipeError):
-        _close_stdout()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if isinstance(error, BrokenPipeError) or type(error).__name__ == "NoArgsIsHelpError":  # help is printed already
         return Status.OK
     problems = ["; ".join((str(error) or type(error).__name__, *getattr(error, "__notes__", ())))]
@@ -165,8 +160,7 @@ def explain_failure(error: BaseException) -> int:
     elif not isinstance(error, errors.SummarizingContextError | OSError):
         problems = [f"unexpected {type(error).__name__}: {error}; this is a fault of the program, please report it"]
     elif isinstance(error, ValueError | LookupError | errors.PromptError | errors.UndoError):
-        is_cap = isinstance(error, errors.CassetteLimitError)
-        status = Status.ENVIRONMENT if is_cap else Status.BAD_INPUT  # what was given is wrong, or not there
+        status = status if isinstance(error, errors.CassetteLimitError) else Status.BAD_INPUT  # wrong, or not there
     for problem in problems:
         tell(Text.assemble(("error: ", "bold red"), plain(problem)))
     return status
@@ -241,7 +235,5 @@ def shell_line(command: str, *arguments: object, store: str | Path) -> str:
 
 def told_lines(skipped: Sequence[str], unreadable: Sequence[errors.TranscriptError] = ()) -> list[str]:
     """Return remarks on lines that were skipped, the first ones of many, and on files that could not be read."""
-    told = [f"skipped: {plain(line)}" for line in skipped[:5]]
-    if len(skipped) > 5:
-        told.append(f"skipped: {len(skipped) - 5} more")
-    return told + [f"not read: {plain(error)}" for error in unreadable]
+    told = [*map(plain, skipped[:5]), *([f"{len(skipped) - 5} more"] if len(skipped) > 5 else [])]
+    return [f"skipped: {one}" for one in told] + [f"not read: {plain(error)}" for error in unreadable]

@@ -43,7 +43,7 @@ def demo(
     Examples:
         demo --keep demo.db
     """
-    from summarizing_context.evaluation.demo import demo_session, play_demo
+    from summarizing_context.evaluation.replay import demo_session, play_demo
     from summarizing_context.views.view import REASON_WORDS
 
     if keep is not None and keep.exists():

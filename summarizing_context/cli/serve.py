@@ -8,7 +8,7 @@ import json
 import os
 import signal
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.request import ProxyHandler, Request, build_opener
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 
 _JSON = option("PATH", "JSON; - for standard error.", "--json", parser=options.read_place)
-_DRAIN = option("S", "Seconds to finish after SIGTERM.", min=0)
 
 
 @command(STORED)
@@ -146,7 +145,7 @@ def worker(
     *,
     store: options.StorePath = None,
     concurrency: Annotated[int | None, option("N", "Summaries made at once.", min=1)] = None,
-    drain: Annotated[float, _DRAIN] = 20,
+    drain: Annotated[float, option("S", "Seconds to finish after SIGTERM.", min=0)] = 20,
     own: OwnSettings,
     json_path: JsonPath = None,
 ) -> None:
@@ -219,9 +218,7 @@ class ProxyOptions(Place):
 
         lends = self.summarizer == "client"  # the client's own model summarizes
         named: dict[str, Any] = {} if lends else {"summarizer": self.summarizer, "model": self.model}
-        settings = OwnSettings(config=self.config, **named).load(store=self.store)
-        if lends and self.model is not None:
-            settings = replace(settings, model=self.model)
+        settings = OwnSettings(config=self.config, **named).load(store=self.store, model=self.model)
         if settings.summarizer in PROVIDERS and not self.shadow:  # a missing key is said now, and not by each request
             from summarizing_context.summarizers.providers import make_model
 
@@ -288,9 +285,8 @@ def status(listen: Address = LISTEN, token: Token = None) -> Result:
         with build_opener(ProxyHandler({})).open(request, timeout=5) as answer:
             told: dict[str, Any] = json.load(answer)
     except (OSError, ValueError) as error:
-        raise InputError(
-            f"no proxy answers at {address} ({getattr(error, 'reason', error)}); check --listen and --token"
-        ) from error
+        why = getattr(error, "reason", error)
+        raise InputError(f"no proxy answers at {address} ({why}); check --listen and --token") from error
     unchanged, failures = told["passed_unchanged"], told["failures"]
     views = f", {told['plugin_views']:,} views for plug-ins" if told["plugin_views"] else ""
     title = f"{told['requests']:,} requests{views}, {unchanged:,} without a view, {failures:,} failures of the proxy"

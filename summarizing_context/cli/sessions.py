@@ -132,7 +132,7 @@ def view(
     for place, part, message in zip(places, parts, messages, strict=True):
         known_of = {"position": len(rows), "message": place, "part": part, "role": message["role"]}
         words = plain(" ".join(message_text_parts(message)), 400)
-        rows.append({**known_of, "tokens": costs.of(message, canonical(message)), "words": words})
+        rows.append({**known_of, "tokens": costs(message, canonical(message)), "words": words})
     tokens, budget = sum(row["tokens"] for row in rows), settings.max_tokens
     document = {"session": settings.session_id, "tokens": tokens, "budget": budget, "messages": rows}
     if full:  # what could drive a terminal is written as escapes
@@ -222,9 +222,7 @@ def list_sessions(place: Place) -> Result:
     for info in found:
         writer = "" if info.writer_pid is None else f"process {info.writer_pid} on {info.writer_host or 'this host'}"
         changed, project = info.updated_at[:16].replace("T", " "), plain(info.project or "", 20)
-        named = Text(plain(info.session_id))
-        if info.title is not None:
-            named.append_text(Text("\n")).append_text(dim(info.title))
+        named = Text("\n").join([Text(plain(info.session_id)), *([] if info.title is None else [dim(info.title)])])
         rows.append((named, project, info.messages, info.summaries, changed, writer))
     columns = ("session", "project", "#messages", "#summaries", "changed", "open in")
     shown = table(f"Sessions in {plain(shown_store(store))}", columns, rows, wide="session", fold=True)

@@ -20,7 +20,8 @@ from summarizing_context.cli.options import TRANSCRIPTS, argument, command, opti
 from summarizing_context.cli.output import InputError, Result, counted, dim, dollars, plain, table
 from summarizing_context.messages.tokens import TokenCounter, choose_counter, estimate_text
 from summarizing_context.settings import Settings
-from summarizing_context.summarizers.prompts import Prompt, latest, load, names, prompts_root
+from summarizing_context.stores.private_files import make_private_folder, replace_private
+from summarizing_context.summarizers.prompts import Prompt, latest, load, names, prompts_root, write_prompt
 from summarizing_context.summarizers.sdk import fenced
 from summarizing_context.transcripts import read_session
 
@@ -89,8 +90,16 @@ def tune(
     trial, report = done
     page, tuning = report.write(out), report.tuning
     assert tuning is not None
-    winner = trial.variants[tuning.winner]
-    written = trials.write_winner(winner, write or out / "prompts") if winner.name != start.name else []
+    # The prompts of a winner become new versions, where they are not there yet.
+    winner, folder, written = trial.variants[tuning.winner], write or out / "prompts", list[Path]()
+    for one in winner.prompts if winner is not start else ():
+        make_private_folder(folder)
+        there = [name for name in names(folder) if name.startswith(f"{one.name}/v")]
+        same = [name for name in there if load(name, root=folder).hash == one.hash]
+        version = 1 + max([latest(one.name).version, *(int(name.rpartition("/v")[2]) for name in there)])
+        written.append(folder / (f"{same[0]}.md" if same else f"{one.name}/v{version}.md"))
+        if not same:
+            replace_private(written[-1], write_prompt(replace(one, version=version)).encode())
 
     # The difference of prompts, the summaries that changed most, right answers, length, price, verdict.
     colours = {"+": "green", "-": "red", "@": "dim"}

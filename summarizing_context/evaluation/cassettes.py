@@ -15,14 +15,14 @@ import random
 import re
 import zlib
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import anyio
 import msgspec
@@ -86,16 +86,6 @@ class Request:
     replicate: int = 0  # asking the same again is another request
 
     @property
-    def model(self) -> str:
-        """The model that is asked, as `provider/model`."""
-        return self.maker.partition(";")[0]
-
-    @property
-    def tokens(self) -> int:
-        """An estimate of what it costs to read."""
-        return estimate_text(self.system) + estimate_text("\n\n".join(self.user))
-
-    @property
     def key(self) -> str:
         """SHA-256, hex, of all that can change the answer."""
         return hashlib.sha256(msgspec.json.encode(self, order="sorted")).hexdigest()
@@ -133,7 +123,7 @@ class Spent:
     priced: str = ""  # prices for a million tokens, and their date
 
 
-class Cassette:
+class Cassette(AbstractContextManager["Cassette"]):
     """Recorded replies of one file, packed where its name ends in `.gz`. Safe for the tasks of one event loop.
 
     `replay` only reads, and a request that is not there is `CassetteMissError`. `record` sends what is not there yet,
@@ -155,7 +145,7 @@ class Cassette:
                     pass
             except OSError as error:
                 raise errors.CassetteError(f"{path}: no cassette can be written here; {_OTHER}") from error
-        self.spent: defaultdict[str, Spent] = defaultdict(Spent)  # by model, as `Request.model` names it
+        self.spent: defaultdict[str, Spent] = defaultdict(Spent)  # by model, as `provider/model`
         variables = (*(f"{name.upper()}_API_KEY" for name in PROVIDERS), "ANTHROPIC_AUTH_TOKEN")
         known = {*map(os.environ.get, variables), *secrets}
         # What is shorter is a word, and would be taken out everywhere.
@@ -166,9 +156,6 @@ class Cassette:
         self._asking: defaultdict[str, anyio.Lock] = defaultdict(anyio.Lock)  # by key
         self.failure: errors.CassetteError | None = None  # why nothing more is sent
         self._failed: dict[str, Exception] = {}  # by key; what was asked again with success has not failed
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:  # sorted, equal recordings are equal bytes
         if self.sends and self.calls:
@@ -199,7 +186,7 @@ class Cassette:
         what `send` raises; a reply that the model refused to give is a reply whose `fault` says so."""
         system, *user = map(self.clean, (request.system, *request.user))
         request = replace(request, system=system, user=tuple(user))
-        key, spent = request.key, self.spent[request.model]
+        key, spent = request.key, self.spent[request.maker.partition(";")[0]]
         async with self._asking[key]:
             kept = self._lines.get(key)
             if kept is not None and (self.mode == "replay" or is_usable(kept)):
@@ -241,7 +228,8 @@ class Cassette:
                     why = f"the cassette cannot be written ({error.strerror or error}); {_OTHER}"
                     self.failure = errors.CassetteError(f"{self.path}: {why}")
                     raise self.failure from error
-        spent.input_tokens += request.tokens if reply.input_tokens is None else reply.input_tokens
+        estimate = estimate_text(request.system) + estimate_text("\n\n".join(request.user))
+        spent.input_tokens += estimate if reply.input_tokens is None else reply.input_tokens
         spent.output_tokens += reply.output_tokens or 0
         spent.cached_tokens += reply.cached_tokens or 0
         return reply
@@ -274,18 +262,25 @@ def _read(path: Path) -> dict[str, Reply]:
     return found
 
 
-class RecordedModel:
-    """One model, asked through the cassette; also a summarizer of a context. Closing `model` is its owner's."""
+class RecordedModel(AbstractAsyncContextManager["RecordedModel"]):
+    """One model, asked through the cassette; also a summarizer of a context. It is that of settings, closed on leaving,
+    a given one, or a name that is only replayed. Where each summary `is_needed`, a refusal stops the recording."""
 
-    def __init__(
-        self, model: SdkSummarizer, cassette: Cassette, timeout: float = 60.0, *, is_needed: bool = False
-    ) -> None:
+    def __init__(self, named: Settings | SdkSummarizer | str, cassette: Cassette, *, is_needed: bool = False) -> None:
+        replayed: Any = SimpleNamespace(model=str(named).partition(";")[0], recipe=named)
+        given = make_model(named, read_only=not cassette.sends) if isinstance(named, Settings) else named
+        model: SdkSummarizer = replayed if isinstance(given, str) else given
         self.model, address = declared(model, "model") or type(model).__name__, declared(model, "address")
         self.where = f"{self.model} at {address}" if address else self.model
         # A recipe names the server, and a cassette is replayed anywhere.
         self.maker = re.sub(r";server=[0-9a-f]+", "", declared(model, "recipe") or self.model)
         self.recipe = f"cassette/{self.maker}"
-        self._model, self._cassette, self._timeout, self._is_needed = model, cassette, timeout, is_needed
+        self._model, self._cassette, self._is_needed = model, cassette, is_needed
+        self._is_own, self._timeout = isinstance(named, Settings), getattr(named, "call_timeout", 60.0)
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._is_own:
+            await self._model.close()
 
     async def ask(self, request: Request, *, assumed: str = "", is_usable: Usable = lambda _: True) -> Reply:
         """Return the reply to a request, asked again while that may help. Raise as `Cassette.reply` does."""
@@ -316,31 +311,13 @@ class RecordedModel:
                     return await self._model.summarize(replace(job, instructions=clean.system, content=clean.user[0]))
                 asked = self._model.complete(clean.system, "\n\n".join(clean.user), clean.max_tokens)
                 return await call_within(self._timeout, asked)
-            except errors.SummarizerRefused:  # an answer
-                raise
             except errors.SummarizerError as error:
                 error.add_note(self.where)
-                if attempt == attempts or (error.args and error.args[0] in lasting):
+                is_answer = isinstance(error, errors.SummarizerRefused)
+                if is_answer or attempt == attempts or (error.args and error.args[0] in lasting):
                     raise
                 await anyio.sleep(max(random.uniform(0.5, 2.0**attempt), retry_after_of(error)))
         raise AssertionError  # never
-
-
-@asynccontextmanager
-async def open_model(
-    named: Settings | SdkSummarizer | str, cassette: Cassette, *, is_needed: bool = False
-) -> AsyncIterator[RecordedModel]:
-    """Yield a model behind the cassette: that of settings, a given one, or a name that is only replayed. Where
-    each summary `is_needed`, a refusal stops the recording. Raise `SettingsError` where a needed key is not there."""
-    if not isinstance(named, Settings):
-        replayed: Any = SimpleNamespace(model=str(named).partition(";")[0], recipe=named)
-        yield RecordedModel(replayed if isinstance(named, str) else named, cassette, is_needed=is_needed)
-        return
-    model = make_model(named, read_only=not cassette.sends)
-    try:
-        yield RecordedModel(model, cassette, named.call_timeout, is_needed=is_needed)
-    finally:
-        await model.close()
 
 
 def assumed_summary(job: SummaryJob) -> str:

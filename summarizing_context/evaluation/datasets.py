@@ -106,7 +106,7 @@ class Dataset:
         checkouts = [one / "evals" / first for one in (Path.cwd(), *Path.cwd().parents)] if first.isalnum() else []
         folder = next((one for one in (*checkouts, Path(first)) if (one / CASES).is_file()), None)
         if named in ("beam", "locomo") and place:
-            found = cls(named, _beam(Path(place)) if named == "beam" else _locomo(Path(place)))
+            found = cls(named, _published(named, Path(place)))
         elif folder is not None:
             found = recorded(Recording.open(folder))
         else:
@@ -245,12 +245,14 @@ def hindsight(reads: Sequence[Read], cut: int, budget: int) -> list[Question]:
 # Published data sets
 
 
-def _files(dataset: str, path: Path, *patterns: str) -> list[Path]:
-    """Return the files of a data set in a folder, or the one that is named. Raise `TranscriptError` for none."""
+def _published(dataset: str, path: Path) -> list[Log]:
+    """Return the sessions of a file or folder of BEAM or LoCoMo. Raise `TranscriptError`, before anything is run."""
+    patterns = ("chat.json", "chat.json.gz") if dataset == "beam" else ("*.json",)
     files = sorted(file for pattern in patterns for file in path.rglob(pattern)) if path.is_dir() else [path]
     if not files:
         raise TranscriptError(f"{path}: the folder holds no {patterns[0]}; name the folder or file of {dataset}")
-    return files
+    found = [one for file in files for one in (_beam(path, file) if dataset == "beam" else _locomo(file))]
+    return [Log(name, name, partial(list, rows), partial(_at_end, name, ask)) for name, rows, ask in found]
 
 
 def _at_end(name: str, ask: Callable[[], list[Question]], messages: list[Message], budget: int) -> Cases:
@@ -260,40 +262,36 @@ def _at_end(name: str, ask: Callable[[], list[Question]], messages: list[Message
     return [(Case(name, "", len(messages), budget, "", "", name), ask())]
 
 
-def _locomo(path: Path) -> list[Log]:
-    """Return the conversations of LoCoMo, the first speaker as user, and their questions of the categories 1 to 4 with
-    answers that stand word for word in their evidence. Raise `TranscriptError`, before anything is run."""
-    logs = []
-    for file in _files("locomo", path, "*.json"):
-        talks = load(file).value
-        for number, document in enumerate(talks if isinstance(talks, list) else [talks]):
-            messages, questions, name = list[Message](), list[Question](), f"{file.stem}-{number}"
-            places: dict[str, int] = {}  # of the turns, by id
-            try:
-                talk = document["conversation"]
-                numbers = sorted(int(key.removeprefix("session_")) for key in talk if re.fullmatch(r"session_\d+", key))
-                asking = talk[f"session_{numbers[0]}"][0]["speaker"]
-                for session in numbers:
-                    for at, turn in enumerate(talk[f"session_{session}"]):
-                        places[str(turn["dia_id"])] = len(messages)
-                        date = f"({talk[f'session_{session}_date_time']}) " if at == 0 else ""
-                        seen = f" [shows a picture: {turn['blip_caption']}]" if turn.get("blip_caption") else ""
-                        role = "user" if turn["speaker"] == asking else "assistant"
-                        messages.append({"role": role, "content": f"{date}{turn['speaker']}: {turn['text']}{seen}"})
-                for asked in document["qa"]:
-                    if asked.get("category") in (1, 2, 3, 4) and asked.get("answer") not in (None, ""):
-                        ids = re.findall(r"D\d+:\d+", str(asked.get("evidence")))
-                        evidence = [*dict.fromkeys(places[id] for id in ids if id in places)]
-                        said = Text(messages[at]["content"] for at in evidence)
-                        parts = re.split(r",| and |;", str(asked["answer"]))
-                        bare = (_SMALL_WORDS.sub("", " ".join(part.strip(" .!?\"'").split())) for part in parts)
-                        if answers := [one for one in bare if one and said.holds(one)]:
-                            told = str(asked["question"]), str(asked["answer"]), evidence
-                            questions.append(Question(f"q{len(questions) + 1}", "", *told, values=answers))
-            except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
-                raise TranscriptError(f"{file}:1: no session of locomo ({type(error).__name__}: {error})") from error
-            logs.append(Log(name, name, partial(list, messages), partial(_at_end, name, partial(list, questions))))
-    return logs
+def _locomo(file: Path) -> Iterator[tuple[str, list[Message], Callable[[], list[Question]]]]:
+    """Yield LoCoMo's conversations, with questions of categories 1 to 4 whose answers stand in their evidence."""
+    talks = load(file).value
+    for number, document in enumerate(talks if isinstance(talks, list) else [talks]):
+        messages, questions = list[Message](), list[Question]()
+        places: dict[str, int] = {}  # of the turns, by id
+        try:
+            talk = document["conversation"]
+            numbers = sorted(int(key.removeprefix("session_")) for key in talk if re.fullmatch(r"session_\d+", key))
+            asking = talk[f"session_{numbers[0]}"][0]["speaker"]
+            for session in numbers:
+                for at, turn in enumerate(talk[f"session_{session}"]):
+                    places[str(turn["dia_id"])] = len(messages)
+                    date = f"({talk[f'session_{session}_date_time']}) " if at == 0 else ""
+                    seen = f" [shows a picture: {turn['blip_caption']}]" if turn.get("blip_caption") else ""
+                    role = "user" if turn["speaker"] == asking else "assistant"
+                    messages.append({"role": role, "content": f"{date}{turn['speaker']}: {turn['text']}{seen}"})
+            for asked in document["qa"]:
+                if asked.get("category") in (1, 2, 3, 4) and asked.get("answer") not in (None, ""):
+                    ids = re.findall(r"D\d+:\d+", str(asked.get("evidence")))
+                    evidence = [*dict.fromkeys(places[id] for id in ids if id in places)]
+                    said = Text(messages[at]["content"] for at in evidence)
+                    parts = re.split(r",| and |;", str(asked["answer"]))
+                    bare = (_SMALL_WORDS.sub("", " ".join(part.strip(" .!?\"'").split())) for part in parts)
+                    if answers := [one for one in bare if one and said.holds(one)]:
+                        told = str(asked["question"]), str(asked["answer"]), evidence
+                        questions.append(Question(f"q{len(questions) + 1}", "", *told, values=answers))
+        except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
+            raise TranscriptError(f"{file}:1: no session of locomo ({type(error).__name__}: {error})") from error
+        yield f"{file.stem}-{number}", messages, partial(list, questions)
 
 
 class BeamMessage(msgspec.Struct, frozen=True):
@@ -304,30 +302,24 @@ class BeamMessage(msgspec.Struct, frozen=True):
     content: str
 
 
-def _beam(path: Path) -> list[Log]:
-    """Return the chats of BEAM. Raise `TranscriptError`, which says what is wrong, before anything is run."""
-    logs = []
-    for chat in _files("beam", path, "chat.json", "chat.json.gz"):
-        folders = chat.parent.relative_to(path).parts if path.is_dir() else ()
-        # Messages lie in turns of batches, probing questions by category in a file next to the chat.
-        names, file = ("probing_questions.json*", "probing_questions/probing_questions.json*"), chat
-        try:
-            said = [one for one in _leaves(load(chat).value, "role") if isinstance(one, dict)]
-            messages = msgspec.convert(said, Annotated[list[BeamMessage], msgspec.Meta(min_length=1)])
-            asked = [file for name in names for file in sorted(chat.parent.glob(name))]
-            if not asked:
-                raise TranscriptError(f"{chat}:1: no probing_questions.json is in its folder; fetch that too")
-            file = asked[0]
-            questions = msgspec.convert(load(file).value, dict[str, list[dict[str, Any]]])
-        except msgspec.ValidationError as error:
-            raise TranscriptError(f"{file}:1: not as BEAM is published: {error}") from error
-        if len({message.id for message in messages}) < len(messages):
-            raise TranscriptError(f"{chat}:1: two messages have one id, so sources of questions name no message")
-        rows = [{"role": message.role, "content": message.content} for message in messages]
-        name = "/".join(folders) or chat.absolute().parent.name
-        ask = partial(_at_end, name, partial(_beam_questions, messages, questions))
-        logs.append(Log(name, name, partial(list, rows), ask))
-    return logs
+def _beam(path: Path, chat: Path) -> Iterator[tuple[str, list[Message], Callable[[], list[Question]]]]:
+    """Yield one chat of BEAM: messages lie in turns of batches, questions by category in a file next to the chat."""
+    names, file = ("probing_questions.json*", "probing_questions/probing_questions.json*"), chat
+    try:
+        said = [one for one in _leaves(load(chat).value, "role") if isinstance(one, dict)]
+        messages = msgspec.convert(said, Annotated[list[BeamMessage], msgspec.Meta(min_length=1)])
+        asked = [file for name in names for file in sorted(chat.parent.glob(name))]
+        if not asked:
+            raise TranscriptError(f"{chat}:1: no probing_questions.json is in its folder; fetch that too")
+        file = asked[0]
+        questions = msgspec.convert(load(file).value, dict[str, list[dict[str, Any]]])
+    except msgspec.ValidationError as error:
+        raise TranscriptError(f"{file}:1: not as BEAM is published: {error}") from error
+    if len({message.id for message in messages}) < len(messages):
+        raise TranscriptError(f"{chat}:1: two messages have one id, so sources of questions name no message")
+    rows = [{"role": message.role, "content": message.content} for message in messages]
+    folders = chat.parent.relative_to(path).parts if path.is_dir() else ()
+    yield "/".join(folders) or chat.absolute().parent.name, rows, partial(_beam_questions, messages, questions)
 
 
 def _beam_questions(messages: list[BeamMessage], categories: dict[str, list[dict[str, Any]]]) -> list[Question]:
@@ -370,10 +362,10 @@ def _shared_runs(text: str, said: Text) -> Iterator[str]:
 
 def recorded(recording: Recording) -> Dataset:
     """Return the cases of recorded answers, each as a session of its own."""
-    logs = []
-    for case in recording.cases:
-        ask = partial(_recorded_case, recording, case)
-        logs.append(Log(case.name, case.drawn_as, partial(recording.messages, case), ask))
+    logs = [
+        Log(case.name, case.drawn_as, partial(recording.messages, case), partial(_recorded_case, recording, case))
+        for case in recording.cases
+    ]
     return Dataset(recording.folder.resolve().name, logs, [], recording)
 
 

@@ -38,8 +38,7 @@ def view_parts(view: Sequence[dict[str, Any]], log: Sequence[dict[str, Any]]) ->
         if key not in covered and (is_next or not "".join(found[:1]).startswith(_BLOCKS)):
             break
         parts.append("pin" if key in covered else "block")
-    parts += ["tail"] * (len(view) - len(parts))
-    return parts
+    return parts + ["tail"] * (len(view) - len(parts))
 
 
 _FIRST = 32  # characters by which a message is known again

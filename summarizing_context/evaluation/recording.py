@@ -58,15 +58,14 @@ logger = logging.getLogger(__name__)
 
 
 class Question(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A question about what stands before a cut, with its answer by a reader of the whole log, or `values` that a view
-    has to hold word for word."""
+    """A question about what stands before a cut, with its answer by a reader of the whole log, or `values`."""
 
     id: str
     category: str
     question: str
     answer: str = ""
     evidence: list[int] = []  # messages, from 0
-    values: list[str] = []
+    values: list[str] = []  # that a view has to hold word for word
 
 
 class WrittenQuestion(msgspec.Struct):
@@ -156,7 +155,8 @@ def add_case(
 ) -> Case:
     """Add a case. `cut` are the messages before the view, or the share of the characters that stand before it; `about`
     are other fields. Raise `TranscriptError` for a log that cannot be cut there, or a name that is taken."""
-    messages, name, listed = messages or read_session(log).messages, name or _stem(log), folder / CASES
+    messages, listed = messages or read_session(log).messages, folder / CASES
+    name = name or log.name.removesuffix(".gz").removesuffix(".jsonl")
     quoted = partial(json.dumps, ensure_ascii=False)  # as TOML has it: JSON's escapes beyond U+FFFF are none of TOML's
     at = cut if isinstance(cut, int) else cut_at(messages, cut)
     known = listed.read_text(encoding="utf8") if listed.exists() else ""
@@ -175,7 +175,8 @@ def with_own_case(
 ) -> Recording:
     """Return a folder with a log of the user's as its only case, added to `to` if new. Raise `TranscriptError`."""
     at, files = cut_at(messages, cut), _files_of(own)
-    name = f"{_stem(log)}-{at}"
+    session = log.name.removesuffix(".gz").removesuffix(".jsonl")
+    name = f"{session}-{at}"
     if (folder / CASES).exists():
         recording = Recording.open(folder)
         if _files_of(recording.settings) != files:
@@ -190,7 +191,7 @@ def with_own_case(
         raise TranscriptError(f"{log}: {held}; take a budget below {size}, or a later cut")
     for file, content in files.items():  # first: a folder with a case and without its settings would be another one
         replace_private(to / file, content)
-    about = {"source": "a log of the user's", "licence": "not to be published", "session": _stem(log)}
+    about = {"source": "a log of the user's", "licence": "not to be published", "session": session}
     case = add_case(to, log, messages, name=name, cut=at, budget=budget, **about)
     return replace(Recording.open(to), cases=[case])
 
@@ -214,10 +215,6 @@ def changed_settings(settings: Settings) -> dict[str, Any]:
 def indented(document: Any) -> bytes:
     """Return a document as JSON that a person can read in a diff."""
     return msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n"
-
-
-def _stem(log: Path) -> str:
-    return log.name.removesuffix(".gz").removesuffix(".jsonl")
 
 
 def cut_at(messages: Sequence[Message], share: float) -> int:
@@ -269,8 +266,7 @@ async def read_answers(
 
     async def ask(arm: str) -> None:
         parts = fence("session_record", views[arm]), f"Questions: {listed}"
-        asked = Request("reader", reader.maker, system, parts, 4_000)
-        found = await _readable(reader, case, asked, read, assumed)
+        found = await _readable(reader, case, Request("reader", reader.maker, system, parts, 4_000), read, assumed)
         answers[arm] = {question.id: found.get(question.id, ABSTENTION) for question in questions}
 
     answers: dict[str, dict[str, str]] = {}
@@ -301,8 +297,7 @@ async def mark_answers(
             raise ValueError("not the questions and letters that the judge was given")
         return {(id, arms[id][letter]): mark for id, row in given.items() for letter, mark in row.items()}
 
-    parts = (fence("session_record", document),)
-    asked = Request("judge", judge.maker, latest("marks").render(**SCALE), parts, 4_000)
+    asked = Request("judge", judge.maker, latest("marks").render(**SCALE), (fence("session_record", document),), 4_000)
     assumed = {id: dict.fromkeys(row, SCALE["abstained"]) for id, row in arms.items()}
     return await _readable(judge, case, asked, read, assumed)
 
@@ -310,8 +305,7 @@ async def mark_answers(
 async def _readable(
     model: RecordedModel, case: Case, asked: Request, read: Callable[[str], Value], assumed: Mapping[str, object]
 ) -> Value:
-    """Return what `read` finds in the reply, or in the assumed one. A reply that it refuses with `ValueError` is logged
-    and asked for again, also one that was kept. Raise `TranscriptError` where none can be read."""
+    """Return what `read` finds in a reply; one that it refuses by `ValueError` is asked for again, also a kept one."""
 
     def is_usable(reply: Reply) -> bool:
         with suppress(ValueError):

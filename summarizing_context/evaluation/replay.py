@@ -1,18 +1,25 @@
-"""Replay of transcripts: add messages one by one, take views, judge them by the laws, count figures."""
+"""Replay of transcripts: add messages one by one, take views, judge them by the laws, count figures. The demo is the
+replay of the bundled session: what its last view still answers, and what it cost."""
 
 from __future__ import annotations
 
+import gzip
+import json
 import math
 import os
 import signal
 import time
+import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field, fields, replace
+from importlib.resources import files
+from itertools import accumulate
 from multiprocessing import get_context
 from pathlib import Path
+from textwrap import shorten
 from typing import Any, TypeVar
 
 import anyio
@@ -20,11 +27,13 @@ import anyio
 from summarizing_context.assembly import open_context
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import BudgetError, MessageError, TranscriptError
-from summarizing_context.evaluation.cassettes import Cassette, open_model
+from summarizing_context.evaluation.cassettes import Cassette, RecordedModel
 from summarizing_context.evaluation.laws import Judge, canonical
 from summarizing_context.log.message_log import BoundThinking
-from summarizing_context.messages.reading import read_message
+from summarizing_context.messages.reading import Message, message_text_parts, read_message
+from summarizing_context.messages.text import split_line
 from summarizing_context.messages.tokens import MESSAGE_TOKENS, choose_counter
+from summarizing_context.models import load_models
 from summarizing_context.settings import Settings, without_default_cap
 from summarizing_context.transcripts import Transcript, read_named
 
@@ -34,6 +43,11 @@ LAW_FIGURES = (
     "append_only_breaks",
 )
 
+PRICED_MODEL = "claude-sonnet-5"  # by which the demo tells what it saved
+
+_FOLDER = files("summarizing_context.evaluation")
+
+Costs = Callable[[Mapping[str, Any], bytes], int]
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -117,27 +131,23 @@ def add_up(rows: Sequence[Tally]) -> Tally:
     return total
 
 
-@dataclass
-class Costs:
-    """What messages cost with the session's counter, each counted once."""
+def costs_by(count: Callable[[str], int], image_tokens: int = 0) -> Costs:
+    """Return the function that gives the tokens of a message and its canonical JSON, each counted once."""
+    known: dict[bytes, int] = {}
 
-    count: Callable[[str], int]
-    image_tokens: int
-    _known: dict[bytes, int] = field(default_factory=dict)
-
-    def of(self, message: Mapping[str, Any], key: bytes) -> int:
-        """Return the tokens of a message whose canonical JSON is `key`."""
-        if key not in self._known:
+    def cost(message: Mapping[str, Any], key: bytes) -> int:
+        if key not in known:
             reading = read_message(dict(message))
-            texts = sum(map(self.count, reading.texts + reading.unread))
-            self._known[key] = MESSAGE_TOKENS + texts + self.image_tokens * reading.media
-        return self._known[key]
+            known[key] = MESSAGE_TOKENS + sum(map(count, reading.texts + reading.unread)) + image_tokens * reading.media
+        return known[key]
+
+    return cost
 
 
 async def make_costs(settings: Settings) -> Costs:
     """Return costs by the counter that a session with these settings has."""
     counter = await choose_counter(settings.token_counter, allow_download=settings.allow_download)
-    return Costs(counter.count, settings.image_tokens)
+    return costs_by(counter.count, settings.image_tokens)
 
 
 class Recorder:
@@ -172,7 +182,7 @@ class Recorder:
         tally.tool_unsafe_views += judge.tool_unsafe
         tally.out_of_order_views += judge.out_of_order
         tally.newest_missing_views += judge.newest_missing
-        tokens = [self._costs.of(message, key) for message, key in zip(view, keys, strict=True)]
+        tokens = [self._costs(message, key) for message, key in zip(view, keys, strict=True)]
         self.view, self.view_tokens = view, sum(tokens)
         tally.views += 1
         tally.hit_tokens += sum(tokens[: judge.common])
@@ -211,7 +221,7 @@ async def replay_log(name: str, log: Transcript, variants: Sequence[Settings], d
         assumed: Any = nullcontext()
         if dry_run:
             settings = without_default_cap(settings)
-            assumed = open_model(settings, Cassette(Path(os.devnull), "forecast"))
+            assumed = RecordedModel(settings, Cassette(Path(os.devnull), "forecast"))
         async with assumed as summarizer, open_context(settings, summarizer=summarizer) as context:
             skipped: Any = {"skipped": Counter(log.skipped), "skipped_lines": [*log.unreadable]}
             tally = Tally(file=name, budget=variant.max_tokens, strategy=variant.strategy, **skipped)
@@ -227,3 +237,81 @@ async def replay_log(name: str, log: Transcript, variants: Sequence[Settings], d
                 await context.wait_idle()
             rows.append(recorder.finish())
     return rows
+
+
+# The bundled demo session
+
+
+async def play_demo(
+    messages: Sequence[Message], settings: Settings, *, watch: Callable[[str], None]
+) -> tuple[Tally, dict[str, Any]]:
+    """Play the demo without waiting for the worker; return what was counted, and the figures as JSON values."""
+    costs, budget = await make_costs(settings), int(settings.max_tokens)
+    async with open_context(settings) as context:
+        recorder = Recorder(context, costs, Tally(file="demo", budget=budget))
+        for message in messages:
+            if message["role"] == "assistant":
+                await recorder.take_view()
+            await recorder.add(message)
+            await anyio.sleep(0.004)  # what its agent takes for a message, so that the worker has its turn
+            ready = context.statistics().summaries_ready
+            watch(f"{recorder.view_tokens:>6,} of {budget:,} tokens in view, {ready} summaries")
+        await recorder.take_view()
+        tally, statistics = recorder.finish(), context.statistics()
+
+    # What is sent without this package: the system row and the newest messages that fit; or the whole history.
+    sums = list(accumulate((costs(message, canonical(message)) for message in messages), initial=0))
+    start = next((at for at in range(1, len(messages)) if sums[1] + sums[-1] - sums[at] <= budget), len(messages))
+    histories = [sums[at] for at, message in enumerate(messages) if message["role"] == "assistant"]
+    whole, cached = sum(histories) + sums[-1], sum(histories)
+    price = load_models().price_of(PRICED_MODEL)
+    reasons = sorted((str(reason), count) for reason, count in statistics.activations_by_reason.items() if count)
+    figures = {
+        "session": settings.session_id,
+        **tally.figures(),
+        "last_view_tokens": recorder.view_tokens,
+        "activations_by_reason": dict(reasons),
+        "summaries": statistics.summaries_ready,
+        "slow_views": sum(ms >= 250 for ms in tally.view_ms),  # that took as long as a quick answer of a model
+        "sent_tokens": tally.view_tokens,
+        "whole_history_sent_tokens": whole,
+        "priced_model": PRICED_MODEL,
+        "dollars": None if price is None else price.cost(tally.view_tokens, 0, tally.hit_tokens),
+        "whole_history_dollars": None if price is None else price.cost(whole, 0, cached),
+        "questions": find_answers(recorder.view, [messages[0], *messages[start:]]),
+    }
+    return tally, figures
+
+
+def demo_session(turns: int | None = None) -> list[Message]:
+    """Return the session's messages in OpenAI chat shape, some 500 in 44 turns; or its first turns."""
+    lines = gzip.decompress((_FOLDER / "demo_session.jsonl.gz").read_bytes()).splitlines()
+    messages: list[Message] = list(map(json.loads, lines))
+    starts = [at for at, message in enumerate(messages) if message["role"] == "user"]
+    return messages if turns is None or turns >= len(starts) else messages[: starts[turns]]
+
+
+def find_answers(view: Sequence[Message], without: Sequence[Message]) -> list[dict[str, Any]]:
+    """Return each question with whether the view answers it in one sentence, its `words`, and if `without` does."""
+
+    def plain(text: str) -> str:  # case and marks of code and emphasis do not matter
+        return " ".join(text.translate(str.maketrans("", "", "`*_")).casefold().split())
+
+    def answering(messages: Iterable[Message], wordings: list[list[str]]) -> list[str]:
+        texts = (text for message in messages for text in message_text_parts(message))
+        sentences = (one for text in texts for line in text.split("\n") for one in split_line(line.strip()))
+        said = [(one, plain(one)) for one in sentences]
+        return [one for one, bare in said if any(all(plain(each) in bare for each in wording) for wording in wordings)]
+
+    found = list[dict[str, Any]]()
+    for asked in tomllib.loads((_FOLDER / "demo_questions.toml").read_text("utf8"))["question"]:
+        wordings = asked["answers"]
+        here, elsewhere = answering(view, wordings), answering(without, wordings)
+        words = " ".join("".join(here[:1]).split()).removeprefix("- ")
+        places = [at for wording in wordings for one in wording if (at := words.casefold().find(one)) >= 0]
+        start = min(places, default=0) - 22
+        if len(words) > 90 and start > 0:  # what stands around the answer
+            words = f"…{words[start:].partition(' ')[2]}"
+        row = {"question": asked["ask"], "found": bool(here), "words": shorten(words, 90, placeholder="…")}
+        found.append({**row, "without": bool(elsewhere)})
+    return found

@@ -21,7 +21,7 @@ from summarizing_context.errors import SettingsError
 from summarizing_context.evaluation.recording import ABSENT, indented
 from summarizing_context.evaluation.views import OTHERS
 from summarizing_context.messages.text import inert
-from summarizing_context.stores.private_files import make_private_folder, write_private
+from summarizing_context.stores.private_files import replace_private, write_private
 
 RIGHT, EVIDENCE, HELD = "right", "evidence", "held"
 AT_MOST = ("laws", "tokens", "cost", "wrong")  # figures that a gate bounds from above
@@ -306,9 +306,8 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
         page = (files("summarizing_context.evaluation") / "report.html").read_text(encoding="utf8")
         # Nothing in a text ends the element, and control characters become dots, as on a terminal.
         data = inert(json.dumps({**whole, "figures": self.document(gates)}, ensure_ascii=False)).replace("<", "\\u003c")
-        make_private_folder(folder)
-        write_private(folder / "report.json", indented(whole))
-        write_private(folder / "report.html", page.replace("{{data}}", data))
+        replace_private(folder / "report.json", indented(whole))
+        replace_private(folder / "report.html", page.replace("{{data}}", data).encode("utf8", "replace"))
         return folder / "report.html"
 
     @classmethod
@@ -318,9 +317,8 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
         try:
             return msgspec.json.decode(file.read_bytes(), type=cls)
         except (OSError, msgspec.MsgspecError) as error:
-            raise SettingsError(
-                f"{file}: is not the report of a run ({type(error).__name__}); name its folder"
-            ) from error
+            why = f"is not the report of a run ({type(error).__name__}); name its folder"
+            raise SettingsError(f"{file}: {why}") from error
 
 
 def in_words(change: Interval | None) -> str:

@@ -19,7 +19,7 @@ import anyio
 from summarizing_context.errors import CassetteMissError, SettingsError
 from summarizing_context.evaluation import cassettes, views
 from summarizing_context.evaluation import recording as asking
-from summarizing_context.evaluation.cassettes import Cassette, open_model, prices_of
+from summarizing_context.evaluation.cassettes import Cassette, RecordedModel, prices_of
 from summarizing_context.evaluation.datasets import Dataset, Log, message_tokens, read_messages, recorded
 from summarizing_context.evaluation.recording import ABSENT, SCALE, AskedCase, Question, Recording, changed_settings
 from summarizing_context.evaluation.replay import for_each
@@ -142,8 +142,7 @@ class Run:
         # Other processes can be given neither an open cassette nor objects of one's own.
         has_own = any(arm.summarizer for arm in self.arms) or {*self.metrics} - {VALUES_HELD, EVIDENCE_KEPT}
         jobs = 1 if cassette is not None or has_own else self.jobs
-        whole: dict[str, Any] = {"asked": [], "views": [], "spent": [], "missing": 0}
-        whole["left_out"] = [*self.dataset.skipped]
+        whole: Any = {"asked": [], "views": [], "spent": [], "missing": 0, "left_out": [*self.dataset.skipped]}
         measure: Callable[[Log], dict[str, Any]] = partial(anyio.run, self.measure_log, cassette)  # type: ignore[arg-type]
         for log, part in zip(self.dataset.logs, for_each(self.dataset.logs, measure, jobs), strict=True):
             watch(log.name)
@@ -163,8 +162,8 @@ class Run:
         recording = self.dataset.recording
         cases = [] if recording is None else [recording.at(case) for case in recording.cases]
         for what, role in (("summaries", "writer"), ("answers", "judge"), ("marks", "judge")):
-            makers = Counter(maker.partition(";")[0] for case in cases if (maker := getattr(case, role)))
-            made_by |= {what: [f"{maker} ({count:,})" for maker, count in makers.most_common()]} if makers else {}
+            if makers := Counter(maker.partition(";")[0] for case in cases if (maker := getattr(case, role))):
+                made_by[what] = [f"{maker} ({count:,})" for maker, count in makers.most_common()]
         return Report(
             name=self.dataset.name,
             arms=about,
@@ -191,14 +190,12 @@ class Run:
         part: dict[str, Any] = {"asked": [], "views": [], "spent": [], "left_out": [], "missing": 0}
 
         # This package's views, by settings. Recorded cases have budgets of their own.
-        for arm in self.arms:
-            if arm.settings is None:
-                continue
-            cuts, settings = [case.cut for case, _ in cases], arm.settings
+        for arm, settings in ((arm, arm.settings) for arm in self.arms if arm.settings is not None):
+            cuts = [case.cut for case, _ in cases]
             if recording is not None:
                 settings = replace(settings, max_tokens=cases[0][0].budget)
             own: Any = nullcontext(arm.summarizer)
-            async with open_model(settings, cassette) if arm.asks_model and cassette is not None else own as writer:
+            async with RecordedModel(settings, cassette) if arm.asks_model and cassette is not None else own as writer:
                 played = await views.play(messages, cuts, settings, writer, between_calls=recording is not None)
             if cassette is not None:
                 cassette.check()  # a context makes good what is missing; an eval must not
@@ -219,7 +216,7 @@ class Run:
             part["spent"] += [Spent(log.session, name, history) for name in bare]
         elif recording is not None and folder is not None:
             case, asked = cases[0][0], recording.at(cases[0][0])
-            async with open_model(self.writer or asked.writer, folder, is_needed=True) as model:
+            async with RecordedModel(self.writer or asked.writer, folder, is_needed=True) as model:
                 arms = [*{*asked.arms, *bare}]
                 ours, shown, compacted = await views.build(case, messages, arms, recording.settings, model)
             if self.writer is not None:
@@ -237,7 +234,7 @@ class Run:
                 asked = recording.at(case)
                 read = asked.arms if bare else [arm.name for arm in self.arms]
                 shown = {arm: texts[case.name, arm] for arm in read if (case.name, arm) in texts}
-                async with open_model(self.judge or asked.judge, read_by) as model:
+                async with RecordedModel(self.judge or asked.judge, read_by) as model:
                     with nullcontext() if self.judge is not None else suppress(CassetteMissError):
                         answers = await asking.read_answers(case, asked.questions, shown, model)
                         marks = await asking.mark_answers(case, asked.questions, answers, model)
@@ -247,9 +244,8 @@ class Run:
                 view = texts.get((case.name, arm.name))
                 reading = "" if folder is None else "no view" if view is None else "not read"
                 reading = "this view" if arm.name in answers else reading
-                part["views"].append(
-                    Viewed(case.name, arm.name, None if view is None else estimate_text(view), reading)
-                )
+                tokens = None if view is None else estimate_text(view)
+                part["views"].append(Viewed(case.name, arm.name, tokens, reading))
                 searched[arm.name] = Text([view or ""])
             for one in questions:
                 found: dict[str, Answer] = {}
@@ -285,7 +281,7 @@ async def record(
     """Have models asked for all that the one case of a recording lacks. Arms that were read are read with them."""
     (case,) = recording.cases
     asked = recording.at(case)
-    async with open_model(writer, cassette) as model, open_model(judge, cassette) as reader:
+    async with RecordedModel(writer, cassette) as model, RecordedModel(judge, cassette) as reader:
         found = asked.questions or await asking.write_questions(case, recording.messages(case), questions, model)
         asked = AskedCase(found, [*dict.fromkeys([*asked.arms, *arms])], model.maker, reader.maker)
     if cassette.mode == "forecast":

@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,7 +20,7 @@ import anyio
 import msgspec
 
 from summarizing_context.errors import CassetteError, SettingsError
-from summarizing_context.evaluation.cassettes import Cassette, Reply, Request, open_model
+from summarizing_context.evaluation.cassettes import Cassette, RecordedModel, Reply, Request
 from summarizing_context.evaluation.datasets import Dataset
 from summarizing_context.evaluation.report import Pair, Report, Tuning, by_session, paired
 from summarizing_context.evaluation.run import Arm, Run
@@ -28,7 +28,7 @@ from summarizing_context.evaluation.views import Text, clipped, text_of
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.models import load_models
 from summarizing_context.settings import Settings
-from summarizing_context.stores.private_files import make_private_folder, write_private
+from summarizing_context.stores.private_files import replace_private
 from summarizing_context.summarizers.extractive.lines import CONSTRAINTS, NAMES
 from summarizing_context.summarizers.prompts import Prompt, latest, load, names, write_prompt
 
@@ -36,7 +36,6 @@ SUMMARIES = ("segment", "rollup")  # their replies have the fixed sections
 PURPOSE = "segment"  # of the prompts that are proposed
 START = "start"
 _MINIBATCH = 3  # sessions that one proposal is told about
-_MAX_PAIRS = 6
 _CAP = 900  # tokens of the fixed text, as sent: twice the shipped ones; and what stands for `max_tokens` in it
 
 
@@ -54,15 +53,14 @@ class Variant:
 
 @dataclass
 class Trial:
-    """The sessions that choose and those that judge, and what each variant came to. `settings` name the model that the
-    prompts are for; the share `held_out` only judges, 0 where nothing has to be chosen."""
+    """The sessions that choose and those that judge, and what each variant came to."""
 
     dataset: Dataset
     start: Variant
-    settings: Settings
+    settings: Settings  # with the model that the prompts are for
     cassette: Cassette
     folder: Path
-    held_out: float
+    held_out: float  # the share that only judges; 0 where nothing has to be chosen
     watch: Callable[[str], None] = lambda _: None  # called with each session that was measured
     variants: dict[str, Variant] = field(default_factory=dict)  # by name, as they were tried
     reports: dict[str, Report] = field(default_factory=dict)  # of the sessions that choose, by variant
@@ -94,8 +92,7 @@ class Trial:
             key = "".join(sorted(f"{prompt.name}{prompt.hash}" for prompt in one.prompts))
             folder = self.folder / hashlib.sha256(key.encode()).hexdigest()[:16]
             for prompt in one.prompts:
-                make_private_folder(folder / prompt.name)
-                write_private(folder / prompt.name / f"v{prompt.version}.md", write_prompt(prompt))
+                replace_private(folder / prompt.name / f"v{prompt.version}.md", write_prompt(prompt).encode())
             about = ", ".join(f"{each.name}/v{each.version} {each.hash[:8]}" for each in one.prompts) or "as shipped"
             settings = replace(self.settings, prompts=folder if one.prompts else None)
             arms.append(Arm(one.name, settings, about=f"prompts: {about}"))
@@ -107,7 +104,7 @@ class Trial:
         """Return the model's reply."""
 
         async def asked() -> Reply:
-            async with open_model(self.settings, self.cassette) as model:
+            async with RecordedModel(self.settings, self.cassette) as model:
                 return await model.ask(Request("proposal", model.maker, "", (question,), 2_000, self.asked[question]))
 
         if (reply := anyio.run(asked)).fault:
@@ -138,10 +135,9 @@ def tune(
     trial: Trial,
     tries: Sequence[Variant],
     proposals: Callable[[Trial], Iterator[Variant]] | None = None,
-    judge: Settings | None = None,
+    judge: Settings | None = None,  # its model answers from the views of both, and marks
 ) -> Report:
-    """Try each variant, and those that are proposed; return the report, whose verdict is about the best of them. The
-    model of `judge` answers from the views of both, and marks. Raise `SettingsError` for nothing to measure."""
+    """Try each variant and proposal; return the report about the best. Raise `SettingsError` for nothing to measure."""
     start, found, is_chosen = trial.start, trial.reports, trial.choosing is not trial.judging
     if judge is not None and trial.judging.recording is None:
         raise SettingsError("right answers need questions with answers; take a folder that `eval ask` has recorded")
@@ -162,11 +158,11 @@ def tune(
         report = trial.measure(trial.judging, *dict.fromkeys((start, new)), judge=None if new is start else judge)
 
     # The winner is surely better. Where others chose it, it has to be no worse here.
-    change = report.ahead(new.name, start.name)
-    wins = change is not None and change.low > 0
+    ahead = report.ahead(new.name, start.name)
+    wins = ahead is not None and ahead.low > 0
     if is_chosen:
         gain = paired(found[new.name].points(new.name), found[start.name].points(start.name))
-        wins = gain is not None and change is not None and 4 * gain.mean > gain.high - gain.low and change.mean > 0
+        wins = gain is not None and ahead is not None and 4 * gain.mean > gain.high - gain.low and ahead.mean > 0
 
     # What the summaries of a million tokens of history cost.
     dollars: dict[str, float | None] = {}
@@ -181,11 +177,32 @@ def tune(
         before, after = (one.text.splitlines() for one in prompts)
         old_name, new_name = (f"{one.name}/v{one.version}" for one in prompts)
         diff += difflib.unified_diff(before, after, old_name, new_name, lineterm="", n=2)
+
+    # The segment summaries that differ in most values needed later, then words; two a log at most.
+    def change(pair: Pair) -> tuple[int, int]:
+        before, after = Counter(pair.old.split()), Counter(pair.new.split())
+        return len({*pair.old_keeps} ^ {*pair.new_keeps}), ((before - after) + (after - before)).total()
+
+    pairs: list[Pair] = []
+    olds, news = ([one.summaries for one in report.spent if one.arm == arm] for arm in (start.name, new.name))
+    for log, old, now in zip(trial.judging.logs, olds, news, strict=False):
+        texts = {(first, stop): text for first, stop, text in old}
+        changed = [(*one[:2], texts[one[:2]], one[2]) for one in now if texts.get(one[:2], one[2]) != one[2]]
+        messages, of_log = log.read() if changed else [], []
+        asked = [one for one in report.asked if one.session == log.session]
+        for first, stop, was, said in changed:
+            wanted = (one for one in asked if any(first <= place < stop for place, _ in one.evidence))
+            needed = list(dict.fromkeys(value for one in wanted for value in one.values))
+            keeps = [[value for value in needed if Text([text]).holds(value)] for text in (was, said)]
+            shown = map(trial.cassette.scrub, messages[first:stop])
+            source = "\n\n".join(clipped(text_of([message]), 1_200) for message in shown)
+            of_log.append(Pair(log.name, first, stop, clipped(source, 12_000), was, said, needed, *keeps))
+        pairs += sorted(of_log, key=change, reverse=True)[:2]
     tuning = Tuning(
         old=start.name,
         new=new.name,
         diff=diff,
-        pairs=[] if new is start else _most_changed(trial, report, start.name, new.name),
+        pairs=sorted(pairs, key=change, reverse=True)[:6],
         chosen_on=list(dict.fromkeys(log.session for log in trial.choosing.logs)) if is_chosen else [],
         judged_on=list(dict.fromkeys(log.session for log in trial.judging.logs)),
         tried=tried,
@@ -193,46 +210,6 @@ def tune(
         winner=new.name if wins else start.name,
     )
     return msgspec.structs.replace(report, baseline=start.name, tuning=tuning, name="tuning of prompts")
-
-
-def _most_changed(trial: Trial, report: Report, old: str, new: str) -> list[Pair]:
-    """Return the pairs of segment summaries that differ in most values needed later, then words; two a log at most."""
-
-    def change(pair: Pair) -> tuple[int, int]:
-        before, after = Counter(pair.old.split()), Counter(pair.new.split())
-        return len({*pair.old_keeps} ^ {*pair.new_keeps}), ((before - after) + (after - before)).total()
-
-    found: list[Pair] = []
-    before, after = ([one.summaries for one in report.spent if one.arm == arm] for arm in (old, new))
-    for log, olds, news in zip(trial.judging.logs, before, after, strict=False):
-        texts = {(start, stop): text for start, stop, text in olds}
-        changed = [(*one[:2], texts[one[:2]], one[2]) for one in news if texts.get(one[:2], one[2]) != one[2]]
-        messages, pairs = log.read() if changed else [], []
-        asked = [one for one in report.asked if one.session == log.session]
-        for start, stop, was, now in changed:
-            wanted = (one for one in asked if any(start <= place < stop for place, _ in one.evidence))
-            needed = list(dict.fromkeys(value for one in wanted for value in one.values))
-            keeps = [[value for value in needed if Text([text]).holds(value)] for text in (was, now)]
-            shown = map(trial.cassette.scrub, messages[start:stop])
-            source = "\n\n".join(clipped(text_of([message]), 1_200) for message in shown)
-            pairs.append(Pair(log.name, start, stop, clipped(source, 12_000), was, now, needed, *keeps))
-        found += sorted(pairs, key=change, reverse=True)[:2]
-    return sorted(found, key=change, reverse=True)[:_MAX_PAIRS]
-
-
-def write_winner(variant: Variant, folder: Path) -> list[Path]:
-    """Write the prompts of a variant into a folder as new versions, where they are not there yet; return the paths."""
-    written = []
-    for prompt in variant.prompts:
-        make_private_folder(folder / prompt.name)
-        there = [name for name in names(folder) if name.startswith(f"{prompt.name}/v")]
-        same = [name for name in there if load(name, root=folder).hash == prompt.hash]
-        version = 1 + max([latest(prompt.name).version, *(int(name.rpartition("/v")[2]) for name in there)])
-        path = folder / (f"{same[0]}.md" if same else f"{prompt.name}/v{version}.md")
-        if not same:
-            write_private(path, write_prompt(replace(prompt, version=version)))
-        written.append(path)
-    return written
 
 
 # The rules for prompts
@@ -282,8 +259,7 @@ def propose_by_model(trial: Trial, number: int) -> Iterator[Variant]:
 
 
 def propose_by_gepa(trial: Trial, number: int) -> Iterator[Variant]:
-    """Evolve the prompt with gepa (extra `gepa`), whose scores are those of the trial, which remembers what was tried.
-    A proposal that breaks a rule for prompts scores 0. Yield nothing. Raise `SettingsError` without gepa."""
+    """Evolve the prompt with gepa; what breaks a rule for prompts scores 0. Yield nothing: the trial has all scores."""
     try:
         import gepa
         from gepa.core.adapter import EvaluationBatch
@@ -291,24 +267,20 @@ def propose_by_gepa(trial: Trial, number: int) -> Iterator[Variant]:
         raise SettingsError("gepa is not installed; install it with: pip install '.[gepa]'") from error
     sessions = list(trial.lost(trial.start))
 
-    def reflect(question: str | Sequence[Mapping[str, Any]]) -> str:
-        texts = [question] if isinstance(question, str) else [str(message["content"]) for message in question]
-        return trial.ask("\n\n".join(texts))
-
     def evaluate(batch: list[str], candidate: dict[str, str], capture_traces: bool = False) -> Any:
         variant, complaints = trial.proposal(candidate[PURPOSE].strip())
         lost = dict.fromkeys(batch, (0.0, complaints)) if variant is None else trial.lost(variant)
-        found = [lost.get(name, (1.0, [])) for name in batch]
-        traces = [dropped for _, dropped in found] if capture_traces or variant is None else None
-        return EvaluationBatch(list(batch), [share for share, _ in found], traces)
-
-    def say_what_was_lost(candidate: object, evaluated: Any, components: list[str]) -> dict[str, list[dict[str, str]]]:
-        records, inputs = list[dict[str, str]](), "the messages of one agent session, segment by segment"
-        for share, lost in zip(evaluated.scores, evaluated.trajectories or (), strict=True):
+        scores, records = list[float](), list[dict[str, str]]()
+        for share, dropped in (lost.get(name, (1.0, [])) for name in batch):
             outputs = f"summaries that kept {share:.0%} of what was needed later"
-            feedback = "; ".join(lost) or "nothing that was needed later was dropped"
+            feedback = "; ".join(dropped) or "nothing that was needed later was dropped"
+            inputs = "the messages of one agent session, segment by segment"
             records.append({"Inputs": inputs, "Generated Outputs": outputs, "Feedback": feedback})
-        return dict.fromkeys(components, records)
+            scores.append(share)
+        return EvaluationBatch(list(batch), scores, records)
+
+    def say_what_was_lost(candidate: object, evaluated: Any, components: list[str]) -> dict[str, Any]:
+        return dict.fromkeys(components, evaluated.trajectories)
 
     adapter = SimpleNamespace(evaluate=evaluate, make_reflective_dataset=say_what_was_lost, propose_new_texts=None)
     gepa.optimize(
@@ -316,7 +288,7 @@ def propose_by_gepa(trial: Trial, number: int) -> Iterator[Variant]:
         trainset=sessions,
         valset=sessions,
         adapter=adapter,  # gepa asks for a better text in its own way
-        reflection_lm=reflect,
+        reflection_lm=trial.ask,
         reflection_prompt_template=latest("proposal").render(current="<curr_param>", feedback="<side_info>"),
         reflection_minibatch_size=min(_MINIBATCH, len(sessions)),
         max_metric_calls=number * (len(sessions) + 2 * _MINIBATCH) + len(sessions),

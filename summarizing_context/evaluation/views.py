@@ -14,7 +14,6 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -24,16 +23,16 @@ import msgspec
 from summarizing_context.assembly import open_context
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import BudgetError, SummarizerRefused
-from summarizing_context.evaluation.replay import Costs, Recorder, Tally
+from summarizing_context.evaluation.replay import Recorder, Tally, costs_by
 from summarizing_context.extraction.tool_calls import parsed
+from summarizing_context.messages.reading import Message as Message
 from summarizing_context.messages.reading import read_message
 from summarizing_context.messages.search_terms import stems
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.settings import Settings, without_default_cap
 from summarizing_context.summarizers.base import Summarizer, SummaryJob
 from summarizing_context.summarizers.prompts import latest
-
-Message = dict[str, Any]
+from summarizing_context.transcripts.base import record
 
 OURS, COMPACT = "ours", "compact"
 ARMS = {
@@ -94,14 +93,13 @@ async def play(
     *,
     between_calls: bool = True,
 ) -> Played:
-    """Play a session: each message of the assistant is preceded by a view, which is judged by the laws, with all work
-    of the background done before it; with `between_calls` also between the calls of one reply, as recorded sessions
-    did and hosts do not. The views at the cuts are those that the agent had, or what `show` makes of them."""
+    """Play a session: take a view, judged by the laws, before each message of the assistant, with all background work
+    done; with `between_calls` also between those of one reply, as no host does. `show` may change those at the cuts."""
     fixed: Any = {"store": ":memory:", "session_id": "eval", "idle_after": "never", "image_tokens": 0}
     fixed |= {} if summarizer is None else {"summarizer": "extractive"}  # what is given stands in its place
     made, views = replace(without_default_cap(settings), **fixed, breaker_failures=1_000), dict[int, str]()
     async with open_context(made, summarizer=summarizer, count_tokens=estimate_text) as context:
-        recorder = Recorder(context, Costs(estimate_text, 0), Tally(file="", budget=settings.max_tokens), "free")
+        recorder = Recorder(context, costs_by(estimate_text), Tally(file="", budget=settings.max_tokens), "free")
         for at, message in enumerate([*messages, None]):
             if message is None or message.get("role") == "assistant":
                 await context.wait_idle()
@@ -117,35 +115,10 @@ async def play(
         return Played(views, recorder.finish(), summaries, len(nodes) - len(summaries))
 
 
-async def show_filled(context: SummarizingContext, best: str, *, budget: float, past: Past) -> str:
-    """Return a view without a model, what it leaves free filled with the end of what stands before its tail. Where the
-    view at the cut does not fit closely, other budgets are tried, each as after a restart."""
-    text, best, start, low, high = best, "", len(past.messages), 0.0, 0.0
-    for tried in range(10):
-        size = estimate_text(text)
-        if size <= past.tokens and size > estimate_text(best):
-            explained = context.explain()
-            best, start = text, explained[-1].stop if explained else 0
-        if past.tokens * 0.98 <= size <= past.tokens:
-            break
-        low, high = (max(low, budget), high) if size <= past.tokens else (low, min(high or budget, budget))
-        elsewhere = min(4.0, max(0.25, (0.99 * past.tokens / max(1, size)) ** 1.5))  # a view follows it slowly
-        budget = (low * high) ** 0.5 if low and high else budget * elsewhere
-        try:
-            provider = SimpleNamespace(name=f"try-{tried}")
-            text = text_of(await context.get_messages_for_request(token_budget=round(budget), provider=provider))
-        except BudgetError:
-            break
-    room = past.tokens - estimate_text(best) - 2 * _FRAME
-    filling, _ = newest([[part] for message in past.messages[:start] for part in parts_of(message)], room)
-    return f"{best}\n\n{joined(filling)}" if filling else best
-
-
 async def build(
     case: Case, messages: Sequence[Message], arms: Sequence[str], own: Settings, writer: Any
 ) -> tuple[Played, dict[str, str], int]:
-    """Return our session, the views by arm, and the tokens that one-shot compaction read and wrote. Summaries are by
-    `writer`, which takes the kind of a compaction. An arm without its summary has no view."""
+    """Return our session, the views by arm, none without its summary, and the tokens that one-shot compaction took."""
     settings, at = replace(own, max_tokens=case.budget), len(messages)
     ours = await play(messages, [at], settings, writer)
     past, views = Past(messages, case.tokens or estimate_text(ours.views[at])), dict[str, str]()
@@ -155,12 +128,35 @@ async def build(
         with suppress(SummarizerRefused):
             summary = (await writer.summarize(job, kind=COMPACT)).text
             compaction_tokens = sum(map(estimate_text, (job.instructions, job.content, summary)))
+
+    # A view without a model, what it leaves free filled with the end of what stands before its tail. Where the view at
+    # the cut does not fit closely, other budgets are tried, each as after a restart.
+    async def filled(context: SummarizingContext, text: str) -> str:
+        best, start, budget, low, high = "", at, float(settings.max_tokens), 0.0, 0.0
+        for tried in range(10):
+            size = estimate_text(text)
+            if size <= past.tokens and size > estimate_text(best):
+                explained = context.explain()
+                best, start = text, explained[-1].stop if explained else 0
+            if past.tokens * 0.98 <= size <= past.tokens:
+                break
+            low, high = (max(low, budget), high) if size <= past.tokens else (low, min(high or budget, budget))
+            elsewhere = min(4.0, max(0.25, (0.99 * past.tokens / max(1, size)) ** 1.5))  # a view follows it slowly
+            budget = (low * high) ** 0.5 if low and high else budget * elsewhere
+            try:
+                provider = SimpleNamespace(name=f"try-{tried}")
+                text = text_of(await context.get_messages_for_request(token_budget=round(budget), provider=provider))
+            except BudgetError:
+                break
+        room = past.tokens - estimate_text(best) - 2 * _FRAME
+        filling, _ = newest([[part] for message in messages[:start] for part in parts_of(message)], room)
+        return f"{best}\n\n{joined(filling)}" if filling else best
+
     for arm in arms:
         if arm == OURS:
             text = ours.views[at]
         elif arm == "extractive":
-            show = partial(show_filled, budget=float(settings.max_tokens), past=past)
-            text = (await play(messages, [at], replace(settings, summarizer="extractive"), None, show)).views[at]
+            text = (await play(messages, [at], replace(settings, summarizer="extractive"), None, filled)).views[at]
         elif arm.startswith(COMPACT):
             text = past.compacted(summary, reread=arm == "compact_reread")
         else:
@@ -276,37 +272,8 @@ def _content(text: str) -> frozenset[str]:
     return frozenset(one for one in stems(text) if len(one) > 3 or any(map(str.isdigit, one)))
 
 
-def _seen_files(messages: Sequence[Message]) -> list[tuple[str, str]]:
-    """Return paths with their newest text, the one touched last first."""
-    seen: dict[str, str] = {}  # by path, what was touched last at the end
-    asked: dict[str, str] = {}  # path by the id of the call that reads it
-    for message in messages:
-        for part in read_message(message).parts:
-            if part.kind == "result" and (path := asked.pop(part.id, None)) is not None and any(part.texts):
-                holder = message if message.get("role") in ("tool", "function") else message["content"][part.block]
-                seen.pop(path, None)
-                seen[path] = _as_text(holder.get("content"))
-            if part.kind != "call":
-                continue
-            given = parsed("".join(part.texts[:1]))
-            arguments = given if isinstance(given, dict) else {}
-            texts = {name: one for name, one in arguments.items() if isinstance(one, str) and one}
-            path = next((texts[name] for name in ("file_path", "path", "filePath", "filename") if name in texts), None)
-            shell = _SHELL_READ.match(next((texts[name] for name in ("command", "cmd") if name in texts), ""))
-            written = next((texts[name] for name in ("content", "file_text", "text") if name in texts), "")
-            if path is None and shell:
-                asked[part.id] = shell["path"]
-            elif path is not None and not written and re.search("read|view|open|cat", part.name, re.I):
-                asked[part.id] = path
-            elif path is not None and (written or path in seen):  # edited: as it was last seen, and the newest file
-                before = seen.pop(path, "")
-                seen[path] = written or before
-    return list(reversed(seen.items()))
-
-
 class Past:
-    """The messages before a cut: leading system rows, and groups of a call with its results. `tokens` are those of
-    every view, `room` is what the leading rows leave of them."""
+    """The messages before a cut; `tokens` are those of every view, `room` what leading system rows leave of them."""
 
     def __init__(self, messages: Sequence[Message], tokens: int) -> None:
         roles = [message.get("role") for message in messages]
@@ -314,7 +281,7 @@ class Past:
         self.messages, self.tokens = messages, tokens
         self.leading = [part for message in messages[:rows] for part in parts_of(message)]
         self.room = max(0, tokens - cost(self.leading))
-        self.groups: list[list[Part]] = []
+        self.groups: list[list[Part]] = []  # a call with its results
         for message in messages[rows:]:
             parts = parts_of(message)
             if self.groups and parts and all(part.label == RESULT for part in parts):
@@ -337,21 +304,43 @@ class Past:
         """Return a summary and the newest messages; `reread` brings back instructions and files, large ones by path."""
         title = "This session continues an earlier conversation that ran out of context. Summary of it:"
         notes = [Part("user", f"{title}\n{summary}")]
-        if reread:
-            room = int(0.5 * (self.room - cost(notes)))
-            said = (part for message in self.messages for part in parts_of(message) if part.label == "user")
-            instructions = [part.text for part in said if _INJECTED.search(part.text[:2_000])]  # by the client
-            seen = _seen_files(self.messages)
-            instructions += [f"{path}\n{text}" for path, text in seen if _INSTRUCTION_FILE.search(path)]
-            texts = dict.fromkeys(instructions)
-            found = fitted([Part("user", f"Project instructions:\n{text}") for text in texts], room // 2)
-            for path, text in [one for one in seen if not _INSTRUCTION_FILE.search(one[0])][:5]:
-                part = Part("user", f"{path}, read again:\n{text}")
-                if estimate_text(text) > 5_000 or cost([*found, part]) > room:
-                    part = Part("user", f"{path} was read before the summary, and is too large to be shown.\n")
-                found += [part] if cost([*found, part]) <= room else []
-            notes += found
-        return self.view(notes, first=False)
+        if not reread:
+            return self.view(notes, first=False)
+
+        # Paths with their newest text, the one touched last at the end.
+        seen: dict[str, str] = {}
+        asked: dict[str, str] = {}  # path by the id of the call that reads it
+        for message in self.messages:
+            for part in read_message(message).parts:
+                if part.kind == "result" and (path := asked.pop(part.id, None)) is not None and any(part.texts):
+                    holder = message if message.get("role") in ("tool", "function") else message["content"][part.block]
+                    seen.pop(path, None)
+                    seen[path] = _as_text(holder.get("content"))
+                if part.kind != "call":
+                    continue
+                given = record(parsed("".join(part.texts[:1])))
+                path = given.text("file_path", "path", "filePath", "filename")
+                written = given.text("content", "file_text", "text")
+                if not path and (shell := _SHELL_READ.match(given.text("command", "cmd"))):
+                    asked[part.id] = shell["path"]
+                elif path and not written and re.search("read|view|open|cat", part.name, re.I):
+                    asked[part.id] = path
+                elif path and (written or path in seen):  # edited: as it was last seen, and the newest file
+                    before = seen.pop(path, "")
+                    seen[path] = written or before
+
+        # Instructions, by the client or of files, then the newest other files that have room.
+        room, newest_first = int(0.5 * (self.room - cost(notes))), list(reversed(seen.items()))
+        said = (part for message in self.messages for part in parts_of(message) if part.label == "user")
+        texts = dict.fromkeys(part.text for part in said if _INJECTED.search(part.text[:2_000]))
+        texts |= dict.fromkeys(f"{path}\n{text}" for path, text in newest_first if _INSTRUCTION_FILE.search(path))
+        found = fitted([Part("user", f"Project instructions:\n{text}") for text in texts], room // 2)
+        for path, text in [one for one in newest_first if not _INSTRUCTION_FILE.search(one[0])][:5]:
+            again = Part("user", f"{path}, read again:\n{text}")
+            if estimate_text(text) > 5_000 or cost([*found, again]) > room:
+                again = Part("user", f"{path} was read before the summary, and is too large to be shown.\n")
+            found += [again] if cost([*found, again]) <= room else []
+        return self.view([*notes, *found], first=False)
 
 
 def cost(parts: Sequence[Part]) -> int:

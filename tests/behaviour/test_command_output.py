@@ -12,7 +12,7 @@ import pytest
 
 from summarizing_context import CommandResult, Settings, SettingsError, SummarizingContext
 from summarizing_context.cli import main
-from summarizing_context.evaluation.demo import demo_session
+from summarizing_context.evaluation.replay import demo_session
 from tests.behaviour.contexts import opened
 from tests.cli.commands import fill_store, says, write_transcript
 from tests.laws.builders import session, user

@@ -12,7 +12,7 @@ import pytest
 
 from summarizing_context import Settings, open_context
 from summarizing_context.cli import main
-from summarizing_context.evaluation.demo import demo_session
+from summarizing_context.evaluation.replay import demo_session
 from tests.behaviour.contexts import fill
 from tests.cli.commands import write_transcript
 from tests.providers.asking import JUDGE, WRITER, answering

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from summarizing_context.evaluation.demo import demo_session
+from summarizing_context.evaluation.replay import demo_session
 from tests.cli.commands import write_transcript
 from tests.privacy import open_to_others
 from tests.providers import test_ask_command

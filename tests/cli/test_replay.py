@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from cli.commands import Runner, says, write_transcript
 
-from summarizing_context.evaluation.demo import demo_session, find_answers
-from summarizing_context.evaluation.replay import LAW_FIGURES
+from summarizing_context.evaluation.replay import LAW_FIGURES, demo_session, find_answers
 from summarizing_context.models import load_models
 from tests.docs.checkout import run_python
 

@@ -13,7 +13,7 @@ import pytest
 from cli.commands import Ran, Runner, fill_store, says
 
 from summarizing_context.commands import COMMANDS
-from summarizing_context.evaluation.demo import demo_session
+from summarizing_context.evaluation.replay import demo_session
 
 PARTS = ("header", "block", "system", "pin", "tail")
 DEMO = demo_session(turns=10)

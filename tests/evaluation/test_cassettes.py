@@ -13,6 +13,7 @@ import pytest
 
 from summarizing_context.errors import CassetteError, CassetteMissError, SummarizerError, SummarizerRefused
 from summarizing_context.evaluation.cassettes import Cassette, Mode, RecordedModel, Reply, Request, scrubbed
+from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 from summarizing_context.testing import ScriptedSummarizer
 from tests.privacy import open_to_others
@@ -63,7 +64,8 @@ async def test_a_failed_call_is_not_recorded_and_a_refusal_is(tmp_path: Path):
             cassette.check()
         assert (cassette.spent["openai/m"].calls, cassette.spent["openai/m"].input_tokens) == (1, 0)
         assert (await cassette.reply(ASKED, answering(SummarizerRefused("no")))).fault == "no"
-        assert (cassette.spent["openai/m"].calls, cassette.spent["openai/m"].input_tokens) == (2, ASKED.tokens)
+        estimate = estimate_text(ASKED.system) + estimate_text("\n\n".join(ASKED.user))
+        assert (cassette.spent["openai/m"].calls, cassette.spent["openai/m"].input_tokens) == (2, estimate)
         cassette.check()
     assert (await opened(tmp_path, "replay").reply(ASKED, answering("8080"))).fault == "no"
 
