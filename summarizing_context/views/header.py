@@ -465,6 +465,9 @@ def write_head(
             rules, rules_left_out = rules_with(unshown)
 
     behind += [item for item in (rules, memory) if item]
+    follows = tail.items[0].message if tail.items else {}
+    if behind and behind[-1].message["role"] == "assistant" and has_signed_thinking(follows):
+        behind.append(added("[…]", price))  # else the turn that thinks would begin with the pin
     pin_tokens = sum(pin.tokens for pin in (*before, *behind))
     head = msgspec.structs.replace(
         state,
@@ -793,11 +796,14 @@ def choose_staying(sources: Sources, stop: int, room: Room) -> Staying:
     but for one that is alone more than all of them may take: that is shown as the tail would show a message."""
     log, price = sources.log, sources.price
     beside = sum(cost for cost in map(log.cost, log.staying(stop, len(log))) if cost <= room.staying_cap)
-    items, left_out, said, left = list[TailItem](), list[int](), set[str](), room.staying_cap - beside
+    newest = log.thinking_from(len(log))  # the message from which an answer goes on has to have room as well
+    needed = int(1.3 * log.cost(int(newest))) if 0 <= newest < len(log) else 0
+    most = max(0, min(room.staying_cap, room.tokens - needed))
+    items, left_out, said, left = list[TailItem](), list[int](), set[str](), most - beside
     bounds = log.bounds() if log.bound_thinking == "left_out" else Bounds()  # a group may be the last with results
     state = {places[at - 1] for places in log.states.values() if (at := bisect_left(places, stop))}
     for start in dict.fromkeys(log.group_start(index) for index in sorted(state, reverse=True)):
-        group, newest = log.between(start, log.group_stop(start)), log.thinking_from(len(log))
+        group = log.between(start, log.group_stop(start))
         tail = Tail(start, room, price, bounds, thinking_from=newest)
         tail.take([group], closed=True)
         if tail.tokens > left:

@@ -25,8 +25,9 @@ async def test_what_a_door_does_wrong_is_seen(monkeypatch: pytest.MonkeyPatch):
     assert len(verdict.problems) > 5
 
 
-async def test_large_thinking_of_the_newest_turn_and_a_found_tool_alone_in_its_row_reach_the_provider():
-    verdict = await players.run("amplifier", [43, 65], steps=36, budget=4_000)
+@pytest.mark.parametrize(("door", "seeds"), [("amplifier", [43, 65, 228, 257]), ("proxy", [252])])
+async def test_large_thinking_of_the_newest_turn_and_a_found_tool_alone_in_its_row_reach_the_provider(door, seeds):
+    verdict = await players.run(door, seeds, steps=36, budget=4_000)
     assert verdict.problems == []
 
 
