@@ -16,7 +16,7 @@ import anyio.to_thread
 from summarizing_context.commands import CommandResult, run_command
 from summarizing_context.concurrency import in_turns
 from summarizing_context.errors import PinNotFoundError, SettingsError, StoreError, briefly
-from summarizing_context.log.entries import make_entry
+from summarizing_context.log.entries import Entry, make_entry
 from summarizing_context.log.kept_texts import Plan, StandingRule
 from summarizing_context.log.ledger import Fact
 from summarizing_context.log.message_log import BoundThinking, OpenCall, Pin
@@ -79,6 +79,7 @@ class SummarizingContext:
         self._ratio, self._samples = 1.0, 0  # tokens that a provider counts for one counted here; of so many requests
         self._window: ProviderWindow | None = None  # of the last request
         self._last_notified: tuple[str | None, int] = (None, 0)  # provider key and budget
+        self._titled: Entry | None = None  # the message whose beginning is the title that the store was told
         self.memory = Memory(session, session.store.memories, embedding_search)
         """What sessions of this project keep for each other: `store`, `retrieve`, `update`, `forget`."""
         found_in = session.counter.count, session.store.index, session.id
@@ -157,11 +158,14 @@ class SummarizingContext:
             session.waking = session.loop.call_soon(session.wake)
         if session.views.latest is not None and not session.read_only:  # a restore may have come meanwhile
             self._cache.send(view, window)
-        told, before = self._last_notified
-        if told != window.key or abs(budget - before) > 0.02 * before:
+        (told, before), first = self._last_notified, session.first_request
+        is_other = told != window.key or abs(budget - before) > 0.02 * before
+        if is_other:
             self._last_notified = (window.key, budget)
             changed = {"budget": budget, "before": before or None, "provider": window.key, "window": window.window}
             session.notify("budget_changed", changed)
+        if is_other or first is not self._titled:
+            self._titled = first
             warning = "the budget of a session could not be kept with it"
             await session.keep(partial(session.store.save_request, session.id, budget, session.title()), warning)
         return view

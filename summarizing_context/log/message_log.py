@@ -202,10 +202,10 @@ class MessageLog:
         self.bound_thinking: BoundThinking = "kept"
         self.pinned = PinList()  # by a call
         sizes = self.settings.segment_min, self.settings.segment_target, self.settings.segment_max
-        self.cuts: tuple[int, ...] = *sizes, self.every or 0  # how segments are cut
+        self.cuts: tuple[int, int, int, int] = *sizes, self.every or 0  # how segments are cut
         self._clear(())
 
-    def begin(self, closings: Iterable[int], cuts: tuple[int, ...]) -> None:
+    def begin(self, closings: Iterable[int], cuts: tuple[int, int, int, int]) -> None:
         """Have the log, which is still empty, cut into segments as by an earlier process."""
         self.cuts = cuts
         self._clear(closings)

@@ -17,7 +17,6 @@ from contextvars import ContextVar
 from dataclasses import InitVar, dataclass, replace
 from functools import partial
 from itertools import takewhile
-from textwrap import shorten
 from typing import Any, NamedTuple, cast
 
 import anyio
@@ -413,12 +412,19 @@ class Session:
                 logger.warning("%s: %s", warning, error)
             self.last_error = str(error)
 
+    @property
+    def first_request(self) -> Entry | None:
+        """The first message that a person wrote."""
+        return self.log.entries[self.log.humans[0]] if self.log.humans else None
+
     def title(self) -> str | None:
         """Return the beginning of what a person wrote first; None where nothing is known of it."""
-        if not self.log.humans:
-            return None
-        typed = shown(" ".join(self.log.entries[first := self.log.humans[0]].read(first).reading.typed))
-        return shorten(typed, 60, placeholder=GONE) or None
+        first = self.first_request
+        typed = "" if first is None else shown(" ".join(first.read(0).reading.typed).strip()[:1_000])
+        if len(typed) <= 60:
+            return typed or None
+        end = typed.rfind(" ", 30, 60)  # none in a long address, or where words stand without gaps
+        return typed[: end if end > 0 else 59] + GONE
 
     @property
     def idle(self) -> states.Reason | None:

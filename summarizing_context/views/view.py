@@ -37,7 +37,7 @@ from summarizing_context.messages.reading import (
     without_thinking,
 )
 from summarizing_context.messages.tokens import Price
-from summarizing_context.settings import HIGH_WATER, Settings
+from summarizing_context.settings import HIGH_WATER, Count, Positive, Settings
 from summarizing_context.stores.base import NewActivation
 from summarizing_context.views.shrinking import LONGEST_TOKEN, shrink_message, shrink_note
 from summarizing_context.worker.native_blocks import NativeBlock
@@ -508,7 +508,7 @@ class ActivationState(msgspec.Struct, frozen=True, omit_defaults=True):
     whole: Whole = NO_WHOLE
     closings: tuple[int, ...] = ()  # entries before which views have ended a segment that was open
     native: NativeBlock | None = None  # the provider's own, in front of all else
-    cuts: tuple[int, ...] = ()  # how the log was cut into segments
+    cuts: tuple[Positive, Positive, Positive, Count] | None = None  # how the log was cut into segments
 
     def on(self, log: MessageLog) -> ActivationState:
         """The state with the segments that views of this log have ended."""
@@ -553,9 +553,9 @@ def usable_state(log: MessageLog, data: bytes) -> ActivationState | None:
     return state if fits else None
 
 
-def cuts_of(states: Iterable[bytes]) -> tuple[set[int], tuple[int, ...]]:
+def cuts_of(states: Iterable[bytes]) -> tuple[set[int], tuple[int, int, int, int] | None]:
     """Return where views have ended segments that were open, by their stored states, and how the newest cut the log."""
-    closings, cuts = set[int](), tuple[int, ...]()
+    closings, cuts = set[int](), None
     for data in states:
         with suppress(*UNREADABLE):  # which is reported where the state itself is read
             state = decode_state(data)

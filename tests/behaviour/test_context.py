@@ -16,6 +16,7 @@ import pytest
 from summarizing_context import CacheFigures, Settings, open_context
 from summarizing_context.errors import ContextClosedError, SettingsError, StoreReadOnlyError, WrongEventLoopError
 from summarizing_context.stores.sqlite.store import SqliteStore
+from summarizing_context.testing import memory_store
 from tests.behaviour.contexts import TINY, Clock, Heard, Provider, begun, cost, fill, reason, tiny, views
 from tests.laws.builders import assistant, session, system, user
 from tests.laws.summarizers import Counting, Sleeping
@@ -178,6 +179,26 @@ async def test_ephemeral_messages_are_shown_kept_in_memory_and_lost_at_reopening
         assert log == await context.get_messages() == await context.get_messages_for_request()
     async with opened(store=tmp_path / "run.db") as again:
         assert await again.get_messages() == [user("a"), assistant("b")]
+
+
+@pytest.mark.parametrize(
+    ("said", "title"),
+    [
+        ("Fix the parser,\nthen its tests.", "Fix the parser, then its tests."),
+        ("Fix the parser. " * 9, "Fix the parser. Fix the parser. Fix the parser. Fix the…"),
+        ("パーサーを直して" * 9, ("パーサーを直して" * 9)[:59] + "…"),
+        (f"https://host.example/{'a' * 90} fails", f"https://host.example/{'a' * 38}…"),
+        ("See " + "a" * 90, f"See {'a' * 55}…"),
+    ],
+)
+async def test_the_title_of_a_session_is_the_beginning_of_what_its_person_wrote_first(said: str, title: str):
+    """As soon as it is written, and of the present log."""
+    store = await memory_store()
+    async with open_context(tiny(max_tokens=BUDGET), store=store) as context:
+        for log, expected in (([], None), ([user(said)], title), ([user("Another task.")], "Another task.")):
+            await context.set_messages([system("Be brief."), *log])
+            await context.get_messages_for_request()
+            assert [info.title for info in await store.sessions()] == [expected]
 
 
 async def test_read_only_reads_views_and_refuses_changes(tmp_path: Path):

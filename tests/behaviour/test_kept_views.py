@@ -83,12 +83,15 @@ async def test_the_view_stays_up_to_the_difference(edit: str, how: str):
 async def test_a_damaged_state_is_made_again(tmp_path: Path):
     async with begun(store=tmp_path / "s.db") as context:
         history = await grown(context)
-    for damaged in ("5", "[]", "{}", '{"nodes": null}', '{"nodes": [5]}', '{"nodes": [[1, 2]]}', "{", '{"\\ud800": 1}'):
+    cuts = ('{"cuts": [1]}', '{"cuts": [0, 0, 0, 0]}')
+    nodes = ('{"nodes": null}', '{"nodes": [5]}', '{"nodes": [[1, 2]]}')
+    for damaged in ("5", "[]", "{}", *nodes, *cuts, "{", '{"\\ud800": 1}'):
         with sql(tmp_path / "s.db") as database:
             database.execute("update activations set state = ?", (damaged.encode(),))
-        async with begun(store=tmp_path / "s.db") as context:
-            assert await context.get_messages() == history
-            assert await context.get_messages_for_request()
+        for read_only in (True, False):
+            async with begun(store=tmp_path / "s.db", read_only=read_only) as context:
+                assert await context.get_messages() == history
+                assert await context.get_messages_for_request()
 
 
 # `follow`, whatever a host edits.
