@@ -79,6 +79,7 @@ class SummarizingContext:
         self._ratio, self._samples = 1.0, 0  # tokens that a provider counts for one counted here; of so many requests
         self._window: ProviderWindow | None = None  # of the last request
         self._last_notified: tuple[str | None, int] = (None, 0)  # provider key and budget
+        self._titled: tuple[int, ...] = ()  # the log and its message that the stored title was made of
         self.memory = Memory(session, session.store.memories, embedding_search)
         """What sessions of this project keep for each other: `store`, `retrieve`, `update`, `forget`."""
         found_in = session.counter.count, session.store.index, session.id
@@ -158,11 +159,14 @@ class SummarizingContext:
         if session.views.latest is not None and not session.read_only:  # a restore may have come meanwhile
             self._cache.send(view, window)
         told, before = self._last_notified
-        if told != window.key or abs(budget - before) > 0.02 * before:
+        is_new = told != window.key or abs(budget - before) > 0.02 * before
+        if is_new:
             self._last_notified = (window.key, budget)
             changed = {"budget": budget, "before": before or None, "provider": window.key, "window": window.window}
             session.notify("budget_changed", changed)
-            warning = "the budget of a session could not be kept with it"
+        titled = session.log.version, *session.log.humans[:1]
+        if is_new or titled != self._titled:
+            self._titled, warning = titled, "the budget of a session could not be kept with it"
             await session.keep(partial(session.store.save_request, session.id, budget, session.title()), warning)
         return view
 

@@ -17,7 +17,6 @@ from contextvars import ContextVar
 from dataclasses import InitVar, dataclass, replace
 from functools import partial
 from itertools import takewhile
-from textwrap import shorten
 from typing import Any, NamedTuple, cast
 
 import anyio
@@ -418,7 +417,10 @@ class Session:
         if not self.log.humans:
             return None
         typed = shown(" ".join(self.log.entries[first := self.log.humans[0]].read(first).reading.typed))
-        return shorten(typed, 60, placeholder=GONE) or None
+        if len(typed) > 60:
+            words = typed[:60].rpartition(" ")[0]
+            typed = (words if len(words) > 30 else typed[:59]) + GONE  # not every script has spaces
+        return typed or None
 
     @property
     def idle(self) -> states.Reason | None:
