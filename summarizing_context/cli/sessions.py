@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
@@ -255,21 +256,34 @@ def purge(
         sessions purge --store run.db --older-than 90 --yes
     """
     store = store_of(place.load())
-    closed = [info for info in find_sessions(store).values() if info.writer_pid is None]  # or the store is a wrong one
     until = datetime.now(UTC) - timedelta(days=min(days or 36_500, 36_500))
-    old = [info.session_id for info in closed if datetime.fromisoformat(info.updated_at) < until]
+
+    def is_old(info: SessionInfo) -> bool:
+        return info.writer_pid is None and datetime.fromisoformat(info.updated_at) < until
+
+    old = {name for name, info in find_sessions(store).items() if is_old(info)}  # or the store is a wrong one
     named = output.counted(len(old), "old session")
     undone = "Undone edits cannot be brought back after it."
     output.confirm(f"Remove {named}, and all that no session uses any longer? {undone}", yes, "removed")
 
+    deleted: list[str] = []
+
+    def size() -> int:
+        return 0 if is_address(store) else Path(store).stat().st_size
+
     async def remove(opened: SessionStore) -> int:
-        for name in old:
-            await opened.delete_session(name)
-        return await opened.purge()
+        before = size()
+        for info in await opened.sessions():
+            if info.session_id in old and is_old(info):  # it may have gone on before the answer
+                with suppress(SessionInUseError):
+                    await opened.delete_session(info.session_id)
+                    deleted.append(info.session_id)
+        return max(await opened.purge(), before - size())
 
     with progress("purging", None):
         freed = with_store(store, remove, read_only=False)
-    return Result({"deleted": old, "freed_bytes": freed}, [f"Removed {named}; freed {freed:,} bytes."])
+    named = output.counted(len(deleted), "old session")
+    return Result({"deleted": deleted, "freed_bytes": freed}, [f"Removed {named}; freed {freed:,} bytes."])
 
 
 @command(family, name="export")

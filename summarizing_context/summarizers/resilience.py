@@ -365,9 +365,9 @@ class ResilientSummarizer:
         if settings.max_cost_per_session is not None:
             price = load_models(settings.prices).price_of(self.model)
             if price is None:
-                raise SettingsError(
-                    f"max_cost_per_session: no price of {self.model or name} is known; name it in the file of `prices`"
-                )
+                missing = f"no price of {self.model} is known; name it in the file of `prices`"
+                unnamed = f"{name} has no `model` whose price counts; set max_input_tokens_per_session"
+                raise SettingsError(f"max_cost_per_session: {missing if self.model else unnamed}")
             self._caps.price = price
         self._reached: set[str] = set()  # caps that were warned of
         self._refused_jobs: set[str] = set()  # by range hash, since a reply was good
@@ -461,10 +461,10 @@ class ResilientSummarizer:
         said = plain_reply(reply)
         if said.input_tokens is not None:
             self._caps.correct(spent, said.input_tokens)
-            self._warn_of_caps()
         spent.output_tokens = said.output_tokens or estimate_text(said.text[:200_000])
         self._figures.output_tokens += spent.output_tokens
         self._figures.cached_tokens += said.cached_tokens or 0
+        self._warn_of_caps()
         return reply
 
     async def _attempt(self, run: _Run) -> SummaryReply:

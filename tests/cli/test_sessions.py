@@ -188,9 +188,17 @@ def test_sessions_are_listed_and_deleting_one_asks_unless_told_not_to(store: Sto
     aged = "sessions purge --older-than 90 --yes"
     assert store.json(aged)["deleted"] == []
     with closing(sqlite3.connect(store.path)) as raw, raw:
-        raw.execute("update sessions set updated_at = '2026-01-31T00:00:00+00:00' where session_id = 's4'")
-    assert store.json(aged)["deleted"] == ["s4"]
-    assert "s4" not in store.out("sessions list")
+        raw.execute("update sessions set updated_at = '2026-01-31T00:00:00+00:00'")
+
+    def asked(what: str, *_: object) -> None:
+        assert "Remove 3 old sessions" in what
+        fill_store(store.path, "s2", [says("user", "I am back.")])  # it goes on before the answer
+
+    with monkeypatch.context() as patch:
+        patch.setattr("summarizing_context.cli.output.confirm", asked)
+        purged = store.json(aged)
+    assert (sorted(purged["deleted"]), purged["freed_bytes"] > 0) == (["long", "s4"], True)
+    assert [one["session_id"] for one in store.json("sessions list")["sessions"]] == ["s2"]
     monkeypatch.setenv("FORCE_COLOR", "1")  # as on a terminal
     purged = store.ran("sessions purge --yes")
     assert (purged.status, "purging" in purged.err, "0:00:0" in purged.err) == (0, True, True)

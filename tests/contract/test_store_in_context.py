@@ -44,6 +44,24 @@ async def test_a_session_goes_on_in_a_given_store(tmp_path):
         assert [memory.content for memory in await context.memory.retrieve("garden")] == ["Ana owns the garden."]
 
 
+async def test_a_title_is_the_beginning_of_what_the_person_wrote_first_as_of_the_last_request(tmp_path):
+    async with open_context(SETTINGS, store=await open_store(tmp_path / "run.db")) as context:
+
+        async def title() -> str | None:
+            await context.get_messages_for_request()
+            async with opened(tmp_path / "run.db") as store:
+                (info,) = await store.sessions()
+            return info.title
+
+        await context.add_message(assistant("How can I help?"))
+        assert await title() is None
+        await context.add_message(user("Mend the parser.\n" + "It stops at every second line. " * 9))
+        assert await title() == "Mend the parser. It stops at every second line. It stops at…"
+        for text in ("请帮我修复登录页面的错误" * 9, "https://example.com/" + "x" * 90, "x" * 60):
+            await context.set_messages([user(text)])
+            assert await title() == (text if len(text) <= 60 else f"{text[:59]}…")
+
+
 @pytest.mark.parametrize(
     ("settings", "more", "error", "words"),
     [

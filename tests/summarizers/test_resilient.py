@@ -189,6 +189,16 @@ async def test_a_cap_in_dollars_goes_by_the_price_of_the_model(tmp_path: Path, m
     assert "cap of this session" in str(last)
     assert (len(outer.asked), outer.ready_in()) == (4, None)
 
+    prices.write_text("as_of = 2026-11-10\n[models.mine]\ninput = 0.0\noutput = 1.0\n", encoding="utf8")
+    outer = Played(SummaryReply(GOOD, 5, 5), **{**capped, "max_cost_per_session": 5 / 1e6}, prices=prices)
+    told: list[str] = []
+    outer.on_trouble = told.append
+    await outer.at_once(1)
+    assert (outer.ready_in(), ["max_cost_per_session" in text for text in told]) == (None, [True])
+    monkeypatch.setattr(Played, "asks", None)
+    with pytest.raises(SettingsError, match="Inner has no `model`"):
+        Played(GOOD, **capped, prices=prices)
+
 
 async def test_a_call_that_never_fits_keeps_no_room_from_the_summaries():
     async def block(*told: int, cached_tokens: int = 0) -> SummaryReply:
