@@ -113,6 +113,8 @@ def tune(
     parts.append(eval.score_table(report, marked=tuning.winner))
     costs = ((arm, cost) for arm in (tuning.old, tuning.new) if (cost := tuning.dollars.get(arm)) is not None)
     parts += [dim(f"{arm}: summaries of 1M tokens of history cost {dollars(cost)}") for arm, cost in costs]
+    dropped = ", ".join(f"{arm} {report.figure(arm, 'dropped') or 0:,.0f}" for arm in report.arms)
+    parts.append(dim(plain(f"lines dropped from replies, for their source does not hold them: {dropped}")))
     parts.append(Text(plain(report.verdict), "bold"))
     parts += [f"Written: {path}. Use it with Settings(prompts={str(path.parent.parent)!r})." for path in written]
     took = f"{counted(len(tuning.tried), 'variant')} in {time.perf_counter() - started:.0f} s"

@@ -110,6 +110,7 @@ class Spent(msgspec.Struct, frozen=True, omit_defaults=True):
     output_tokens: int = 0
     laws: dict[str, int] | None = None  # that were broken, with how often; None where no view was judged
     summaries: list[tuple[int, int, str]] = []  # first message, one past the last, text
+    dropped: int = 0  # lines that were taken out of replies, for their source does not hold them
 
 
 class Pair(msgspec.Struct, frozen=True):
@@ -202,7 +203,7 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def figure(self, arm: str, name: str) -> float | None:
         """Return a figure of an arm that is no score: `tokens` of a view, `cost` (tokens of models for 1,000 tokens of
-        history), broken `laws`, `wrong` answers. None where it is not known."""
+        history), broken `laws`, `wrong` answers, lines `dropped` from replies. None where it is not known."""
         spent = [one for one in self.spent if one.arm == arm]
         if name == "tokens":
             sizes = [one.tokens for one in self.views if one.arm == arm and one.tokens is not None]
@@ -210,6 +211,8 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
         if name == "wrong":
             said = [one.answers[arm].mark for one in self.asked if arm in one.answers and one.category != ABSENT]
             return said.count(-1) if any(mark is not None for mark in said) else None
+        if name == "dropped":
+            return sum(one.dropped for one in spent) if spent else None
         if name == "cost":
             history = sum(one.history_tokens for one in spent)
             return 1_000 * sum(one.input_tokens + one.output_tokens for one in spent) / history if history else None
@@ -295,7 +298,7 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
                 "categories": {name: one and one._asdict() for name, one in by_category.items()},
                 "points": sum(self.points(arm).values()),
                 "questions": len(self.points(arm)),
-                **{name: self.figure(arm, name) for name in AT_MOST},
+                **{name: self.figure(arm, name) for name in (*AT_MOST, "dropped")},
             }
         tuning = {} if self.tuning is None else {"tuning": msgspec.to_builtins(self.tuning)}
         return {**document, "gates": msgspec.to_builtins(gates), **tuning}
