@@ -89,6 +89,13 @@ def test_the_verdict_says_what_the_interval_allows(ours: list[float], said: str)
     assert said in reported({"ours": ours, "tail": [0.5] * len(ours)}).verdict
 
 
+@pytest.mark.parametrize(("sessions", "has_ends"), [(4, False), (5, True)])
+def test_an_interval_is_of_five_sessions_or_more(sessions: int, has_ends: bool):
+    report = reported({"ours": [0.5, 0.7, 0.9, 0.6, 0.8][:sessions], "tail": [0.4] * sessions})
+    assert ("% held, interval" in report.verdict) is has_ends
+    assert ("[" in report.check({"held": 0.1})[0].words) is has_ends
+
+
 def test_gates_and_a_comparison_tell_low_scores_broken_laws_and_what_was_not_measured():
     report = reported({"ours": [0.9, 0.8, 0.9, 0.7, 0.8, 0.9], "tail": [0.4] * 6})
     broken = reported({"ours": [0.9, 0.8, 0.9, 0.7, 0.8, 0.9]}, laws=2)
