@@ -257,12 +257,12 @@ def ask(
 
 
 def share(interval: Interval | None, *, ahead: bool = False) -> str:
-    """Return a share, or a difference in points, with the ends of its interval where there are several sessions."""
+    """Return a share, or a difference in points, with the ends of its interval where sessions are enough for it."""
     if interval is None:
         return "–"
     mean, low, high = (100 * end for end in interval[:3])
     ends = f" {low:+.1f} … {high:+.1f}" if ahead else f" {low:.0f}% … {high:.0f}%"
-    return (f"{mean:+.1f}" if ahead else f"{mean:.1f}%") + (ends if interval.sessions > 1 else "")
+    return (f"{mean:+.1f}" if ahead else f"{mean:.1f}%") + (ends if interval.has_ends else "")
 
 
 def score_table(report: Report, marked: str = "") -> RenderableType:

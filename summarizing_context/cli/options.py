@@ -14,7 +14,7 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 from typer import rich_utils
-from typer.core import TyperGroup, TyperOption
+from typer.core import TyperArgument, TyperGroup, TyperOption
 
 from summarizing_context.cli.output import PROGRAM, InputError, Result, plain
 from summarizing_context.commands import COMMANDS
@@ -32,8 +32,9 @@ def _shown_type(option: TyperOption, ctx: Any) -> str:
     return option.metavar or ""
 
 
-# The help shows what a metavar says, and neither the type of a flag nor bounds, which would take half of the screen.
+# The help shows what a metavar says, and neither a type nor bounds, which would take half of the screen.
 TyperOption.display_type_rich = _shown_type  # type: ignore[assignment, method-assign]
+TyperArgument.display_type_rich = lambda *_, **__: ""  # type: ignore[method-assign]
 rich_utils.RANGE_STRING = ""
 
 

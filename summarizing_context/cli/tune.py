@@ -17,7 +17,7 @@ from rich.text import Text
 
 from summarizing_context.cli import eval, options, output
 from summarizing_context.cli.options import TRANSCRIPTS, argument, command, option
-from summarizing_context.cli.output import InputError, Result, counted, dim, dollars, plain, table
+from summarizing_context.cli.output import InputError, Result, counted, dim, dollars, plain, table, tell
 from summarizing_context.messages.tokens import TokenCounter, choose_counter, estimate_text
 from summarizing_context.settings import Settings
 from summarizing_context.stores.private_files import make_private_folder, replace_private
@@ -56,6 +56,7 @@ def tune(
     """
     from summarizing_context.evaluation import tune as trials
     from summarizing_context.evaluation.datasets import Dataset
+    from summarizing_context.evaluation.report import MIN_SESSIONS
 
     started = time.perf_counter()
     settings = replace(own.load(), max_tokens=budget)
@@ -80,8 +81,12 @@ def tune(
         count = 1 + len(tries) + (number if proposed else 0)
         with TemporaryDirectory() as folder:
             trial = trials.Trial(dataset, start, settings, replies, folder=Path(folder), held_out=held)
+            judges = len({log.session for log in trial.judging.logs})
+            if replies.mode == "forecast" and judges < MIN_SESSIONS:  # before anything is paid for
+                tell(f"judged by {counted(judges, 'session')}: fewer than {MIN_SESSIONS} tell no sure difference")
             total = len(trial.judging.logs) + (count * len(trial.choosing.logs) if held else 0)
-            with output.progress("sessions", total, f"{eval.DOING[replies.mode]} {count} prompts.") as trial.watch:
+            doing = f"{eval.DOING[replies.mode]} {counted(count, 'prompt')}."
+            with output.progress("sessions", total, doing) as trial.watch:
                 return trial, trials.tune(trial, tries, proposed, judge)
 
     done = own.recorded(cassette or out / "replies.jsonl", [*filter(None, (settings, judge))], measure, number)
@@ -122,6 +127,8 @@ def tune(
     parts.append(eval.score_table(report, marked=tuning.winner))
     costs = ((arm, cost) for arm in (tuning.old, tuning.new) if (cost := tuning.dollars.get(arm)) is not None)
     parts += [dim(f"{arm}: summaries of 1M tokens of history cost {dollars(cost)}") for arm, cost in costs]
+    dropped = ", ".join(f"{arm} {report.figure(arm, 'dropped') or 0:,.0f}" for arm in report.arms)
+    parts.append(dim(plain(f"lines dropped from replies, for their source does not hold them: {dropped}")))
     parts.append(Text(plain(report.verdict), "bold"))
     parts += [f"Written: {path}. Use it with Settings(prompts={str(path.parent.parent)!r})." for path in written]
     took = f"{counted(len(tuning.tried), 'variant')} in {time.perf_counter() - started:.0f} s"

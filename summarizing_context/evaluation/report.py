@@ -39,6 +39,11 @@ class Interval(NamedTuple):
     high: float
     sessions: int
 
+    @property
+    def has_ends(self) -> bool:
+        """Whether there are enough sessions for its ends to say something."""
+        return self.sessions >= MIN_SESSIONS
+
 
 def by_session(points: Points) -> dict[str, float]:
     """Return the mean of each session."""
@@ -110,6 +115,7 @@ class Spent(msgspec.Struct, frozen=True, omit_defaults=True):
     output_tokens: int = 0
     laws: dict[str, int] | None = None  # that were broken, with how often; None where no view was judged
     summaries: list[tuple[int, int, str]] = []  # first message, one past the last, text
+    dropped: int = 0  # lines that were taken out of replies, for their source does not hold them
 
 
 class Pair(msgspec.Struct, frozen=True):
@@ -202,7 +208,7 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def figure(self, arm: str, name: str) -> float | None:
         """Return a figure of an arm that is no score: `tokens` of a view, `cost` (tokens of models for 1,000 tokens of
-        history), broken `laws`, `wrong` answers. None where it is not known."""
+        history), broken `laws`, `wrong` answers, lines `dropped` from replies. None where it is not known."""
         spent = [one for one in self.spent if one.arm == arm]
         if name == "tokens":
             sizes = [one.tokens for one in self.views if one.arm == arm and one.tokens is not None]
@@ -210,6 +216,8 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
         if name == "wrong":
             said = [one.answers[arm].mark for one in self.asked if arm in one.answers and one.category != ABSENT]
             return said.count(-1) if any(mark is not None for mark in said) else None
+        if name == "dropped":
+            return sum(one.dropped for one in spent) if spent else None
         if name == "cost":
             history = sum(one.history_tokens for one in spent)
             return 1_000 * sum(one.input_tokens + one.output_tokens for one in spent) / history if history else None
@@ -235,7 +243,7 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
         if score is None:
             return "Nothing was measured; each session is named with the reason."
         said = f"{arm}: {score.mean:.1%} {self.metric}"
-        said += f", interval {score.low:.1%} to {score.high:.1%}" if score.sessions > 1 else ""
+        said += f", interval {score.low:.1%} to {score.high:.1%}" if score.has_ends else ""
         scores = {name: one for name in self.arms if name != arm and (one := self.score(name)) is not None}
         if scores:
             best = max(scores, key=lambda name: scores[name])
@@ -257,7 +265,8 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
             if metric in AT_MOST and (figure := self.figure(arm, metric)) is not None:
                 passed, words = figure <= bound, f"{figure:,.6g}"
             elif (score := self.score(arm, metric)) is not None:
-                passed, words = score.mean >= bound, f"{score.mean:.1%} [{score.low:.1%}, {score.high:.1%}]"
+                passed, words = score.mean >= bound, f"{score.mean:.1%}"
+                words += f" [{score.low:.1%}, {score.high:.1%}]" if score.has_ends else ""
             gates.append(Gate(name, passed, words))
         return gates
 
@@ -269,7 +278,7 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
             for name in ("all", *self.categories, ABSENT):
                 change = paired(self.points(arm, "", name), old.points(arm, self.metric, name))
                 if change is not None:
-                    worse = arm not in OTHERS and change.sessions >= MIN_SESSIONS and change.high < 0
+                    worse = arm not in OTHERS and change.has_ends and change.high < 0
                     found.append((arm, self.metric if name == "all" else name, change, worse))
             before, after = old.figure(arm, "laws"), self.figure(arm, "laws")
             if before is not None and after is not None:
@@ -295,7 +304,7 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
                 "categories": {name: one and one._asdict() for name, one in by_category.items()},
                 "points": sum(self.points(arm).values()),
                 "questions": len(self.points(arm)),
-                **{name: self.figure(arm, name) for name in AT_MOST},
+                **{name: self.figure(arm, name) for name in (*AT_MOST, "dropped")},
             }
         tuning = {} if self.tuning is None else {"tuning": msgspec.to_builtins(self.tuning)}
         return {**document, "gates": msgspec.to_builtins(gates), **tuning}
@@ -328,7 +337,7 @@ def in_words(change: Interval | None) -> str:
     if change.mean == change.low == change.high == 0:
         return f"equal on every question, {change.sessions} session{'' if change.sessions == 1 else 's'}"
     points, ends = f"{100 * change.mean:+.1f} points", f"interval {100 * change.low:+.1f} to {100 * change.high:+.1f}"
-    if change.sessions < MIN_SESSIONS:
+    if not change.has_ends:
         return f"too few sessions to tell ({change.sessions}, at least {MIN_SESSIONS}): {points}"
     if change.low > 0 or change.high < 0:
         return f"{'better' if change.low > 0 else 'worse'} by {points[1:]}, {ends}"

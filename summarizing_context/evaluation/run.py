@@ -295,4 +295,4 @@ async def record(
 def _spent(log: Log, arm: str, history: int, played: views.Played) -> Spent:
     tally = played.tally
     tokens = tally.model_input_tokens, tally.model_output_tokens
-    return Spent(log.session, arm, history, *tokens, tally.broken_laws(), played.summaries)
+    return Spent(log.session, arm, history, *tokens, tally.broken_laws(), played.summaries, played.dropped)

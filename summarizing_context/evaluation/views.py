@@ -82,6 +82,7 @@ class Played(NamedTuple):
     tally: Tally
     summaries: list[tuple[int, int, str]]
     stand_ins: int  # segments for which no reply could serve, so that an extract stands for them
+    dropped: int  # lines and clauses that were taken out of replies, for their source does not hold them
 
 
 async def play(
@@ -112,7 +113,8 @@ async def play(
                 await recorder.add(message)
         nodes = context.summaries()
         summaries = [(node.start, node.stop, node.text) for node in nodes if node.made_by != "stand-in"]
-        return Played(views, recorder.finish(), summaries, len(nodes) - len(summaries))
+        dropped = context.statistics().dropped_lines
+        return Played(views, recorder.finish(), summaries, len(nodes) - len(summaries), dropped)
 
 
 async def build(

@@ -41,6 +41,15 @@ def test_extracts_in_the_place_of_refused_replies_are_no_summaries_of_a_prompt(t
     assert not any(start < 20 for one in report.spent if one.arm == "seldom" for start, _, _ in one.summaries)
 
 
+def test_what_a_reply_made_up_is_counted_for_its_prompt(tmp_path: Path):
+    says = {"honest": "", "invents": "\n- The port of the server is 48213."}
+    arms = [Arm(name, SMALL, ScriptedSummarizer(lambda job, s=s: default_summary(job) + s)) for name, s in says.items()]
+    report = Run(dataset=Dataset.load(write(tmp_path, 1)), arms=arms).report()
+    dropped = {name: one["dropped"] for name, one in report.document()["arms"].items()}
+    assert (dropped["honest"], dropped["invents"] > 0) == (0, True)
+    assert not any("48213" in text for one in report.spent for _, _, text in one.summaries)
+
+
 def test_arms_differ_in_strategy_metrics_may_be_ones_own_and_what_is_asked_is_priced_ahead(tmp_path: Path):
     dataset, kept = Dataset.load(write(tmp_path, 1)), tmp_path / "replies.jsonl"
     arms = [Arm("wide", SMALL), Arm("truncate", replace(SMALL, strategy="truncate")), Arm("tail"), Arm("cliff")]
@@ -78,6 +87,13 @@ def test_arms_differ_in_strategy_metrics_may_be_ones_own_and_what_is_asked_is_pr
 )
 def test_the_verdict_says_what_the_interval_allows(ours: list[float], said: str):
     assert said in reported({"ours": ours, "tail": [0.5] * len(ours)}).verdict
+
+
+@pytest.mark.parametrize(("sessions", "has_ends"), [(4, False), (5, True)])
+def test_an_interval_is_of_five_sessions_or_more(sessions: int, has_ends: bool):
+    report = reported({"ours": [0.5, 0.7, 0.9, 0.6, 0.8][:sessions], "tail": [0.4] * sessions})
+    assert ("% held, interval" in report.verdict) is has_ends
+    assert ("[" in report.check({"held": 0.1})[0].words) is has_ends
 
 
 def test_gates_and_a_comparison_tell_low_scores_broken_laws_and_what_was_not_measured():

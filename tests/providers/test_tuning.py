@@ -141,7 +141,9 @@ def test_the_model_writes_a_better_prompt_from_hindsight(checkout, monkeypatch, 
     asked = ("--propose", 2, "--optimizer", optimizer)
     with serving_apart(answering) as server:
         assert tune("--dry-run", *asked, "--json", "-", at=server, logs=SOME) == 0
-        assert json.loads(capsys.readouterr().out)["proposals"] == 2
+        told = capsys.readouterr()
+        assert json.loads(told.out)["proposals"] == 2
+        assert "judged by 2 sessions: fewer than 5 tell no sure difference" in told.err
         assert server.requests == []
         assert tune("--yes", *asked, "--out", "one", "--write", "new", at=server, logs=SOME) == 0
         told = next(text for one in server.requests if (text := user_text(one.body)).startswith("You improve a"))
