@@ -78,7 +78,8 @@ async def test_a_session_is_told_with_its_log_segments_blocks_and_view(client):
     assert starts == sorted(set(starts))
     assert {"header", "tail", "pin"} <= {row["part"] for row in told["view"]}
     assert told["view"][-1]["message"] == told["messages"] - 1
-    assert told["view_tokens"] < told["history_tokens"]
+    assert sum(row["tokens"] for row in told["view"]) == told["view_tokens"] < told["history_tokens"]
+    assert sum(run["tokens"] for run in told["log"]) == told["history_tokens"]
     assert told["budget"] == listed["sessions"][0]["budget"] == OPTIONS["max_tokens"]
     assert RULE in [rule["quote"] for rule in told["rules"]]
     assert told["plan"]["message"] == 1
