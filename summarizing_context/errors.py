@@ -66,7 +66,8 @@ class SessionInUseError(SummarizingContextError):
         holder = (f"process {pid}" if pid is not None else "another process") + (f" on {host}" if host else "")
         super().__init__(
             f"session {session_id!r} is open for writing in {holder}; close it there, "
-            "use another session_id, or open it with read_only=True"
+            "use another session_id, or open it with read_only=True. If that is a proxy, undo and pin in its own "
+            "inspector: `summarizing-context proxy status` prints the link"
         )
 
 

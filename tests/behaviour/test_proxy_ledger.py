@@ -43,7 +43,7 @@ def with_cache(answer: Any, body: Any, number: int, tokens: int) -> Any:
     ],
 )
 async def test_the_ledger_has_what_replies_of_each_protocol_tell(make, model, read, write, monkeypatch, tmp_path):
-    """And the inspector shows the ledger of a session that the proxy holds."""
+    """And the inspector shows the ledger of a session that the proxy holds, and pins there."""
     for path, (dialect, answer, too_long) in fakes.KINDS.items():
         monkeypatch.setitem(fakes.KINDS, path, (dialect, partial(with_cache, answer), too_long))
     async with between(budget=7_000, store=tmp_path / "a.db") as (fake, address):
@@ -54,6 +54,8 @@ async def test_the_ledger_has_what_replies_of_each_protocol_tell(make, model, re
             (session,) = (await status(address))["sessions"]
             place = str(page.url).partition("?")[0].partition("#")[0].rstrip("/")
             told = (await client.get(f"{place}/api/session?id={session['session']}")).json()
+            pinned = await client.post(f"{place}/api/pin", json={"session": session["session"], "message": 1})
+            assert pinned.status_code == 200, pinned.text
     found = session["cache"]
     assert told["cache"] == found
     sizes = [len(each["raw"]) // 4 for each in fake.seen if "/models" not in each["path"]]

@@ -36,7 +36,7 @@ from summarizing_context.errors import (
 )
 from summarizing_context.evaluation.laws import view_parts
 from summarizing_context.messages.reading import message_text_parts, read_message
-from summarizing_context.messages.tokens import MESSAGE_TOKENS, TokenCounter, estimate_text, estimate_texts
+from summarizing_context.messages.tokens import Price, TokenCounter, choose_counter, estimate_text
 from summarizing_context.views.view import decode_state
 
 try:
@@ -60,6 +60,7 @@ _FILES = Path(__file__).parent / "static"
 _MAX_BODY = 4_096  # bytes of a request
 _NO_LIMIT = 10**9  # tokens: a look activates nothing
 _OF_A_SESSION = {"session", "ledger", "messages", "text", "block", "activation", "search", "undo"}  # pages
+_BINS = 480  # of the ribbon
 _TYPED = 8  # characters of a longer name, its last, that confirm an undo
 
 _STATUS = {NodeNotFoundError: 404, SettingsError: 400, SessionInUseError: 409, UndoError: 409, StoreError: 503}
@@ -190,6 +191,9 @@ class _Pages:
             raise NodeNotFoundError("there is no such page")
         info = await self._known(query.get("id", ""))
         session_id, start, stop = info["session_id"], number("start"), number("stop")
+        given = self._settings
+        counter = await choose_counter(given.token_counter, allow_download=given.allow_download)
+        price = Price(counter.count, given.image_tokens)  # as the session below counts, and the commands do
         async with self._opened(info, changes=what == "undo") as context:
             if what == "undo":  # what it would come to
                 return (await context.undo_outlook())._asdict()
@@ -202,6 +206,7 @@ class _Pages:
                 last, figures, plan = context.last_view, context.statistics(), await context.plan()
                 texts = [message_text_parts(message) for message in log]
                 places = {(log[at]["role"], *texts[at]): at for at in reversed(range(len(log)))}
+                size = price if len(log) <= _BINS else price._replace(count=estimate_text)  # which is quicker
                 failure = None
                 if figures.last_error_at is not None and figures.summaries_ready != figures.segments:
                     failure = f"Making summaries failed last at {figures.last_error_at}: {figures.last_error}"
@@ -215,11 +220,11 @@ class _Pages:
                     "view_tokens": 0 if last is None else last.tokens,
                     "summaries_ready": figures.summaries_ready,
                     "covered": covered,
-                    "log": _bins(log, [MESSAGE_TOKENS + estimate_texts(each) for each in texts]),
+                    "log": _bins(log, [size.message(message) for message in log]),
                     "segments": [_block(node) for node in context.summaries()],
                     "blocks": [_block(node) for node in nodes],
                     "view": [
-                        _row(message, part, places.get((message["role"], *message_text_parts(message))))
+                        _row(message, part, places.get((message["role"], *message_text_parts(message))), price)
                         for message, part in zip(view, view_parts(view, log), strict=True)
                     ],
                     "activations": [self._record(record) for record in reversed(records)],
@@ -247,7 +252,7 @@ class _Pages:
             if what == "messages":  # word for word, up to 60
                 start = min(start, len(log))
                 end = min(max(start, stop), len(log), start + 60)
-                rows = [_row(log[at], "log", at, most=20_000) for at in range(start, end)]
+                rows = [_row(log[at], "log", at, price, most=20_000) for at in range(start, end)]
                 return {"messages": rows, "next": end if end < min(stop, len(log)) else None}
 
             if what == "text":  # of a message, word for word, from a character on
@@ -266,7 +271,7 @@ class _Pages:
             left = () if since is None else range(record.covered_from, min(record.covered_to, len(log)))
             return {
                 **self._record(record),
-                "left": [_row(log[at], "log", at) for at in left],
+                "left": [_row(log[at], "log", at, price) for at in left],
                 "blocks": None if since is None else [_block(node, whole=True) for node in since],
             }
 
@@ -329,8 +334,8 @@ def _json(value: Json, status: int = 200) -> Response:
 
 
 def _bins(log: Sequence[Json], sizes: Sequence[int]) -> list[Json]:
-    """Return the log as runs of messages: one a message, or, of a long log, 480 of about equal tokens."""
-    step = sum(sizes) / 480 if len(log) > 480 else 0
+    """Return the log as runs of messages: one a message, or, of a long log, `_BINS` of about equal tokens."""
+    step = sum(sizes) / _BINS if len(log) > _BINS else 0
     found: list[Json] = []
     for at, (message, size) in enumerate(zip(log, sizes, strict=True)):
         last = found[-1] if found else None
@@ -349,7 +354,7 @@ def _kind(message: Json) -> str:
     return {"developer": "system"}.get(role, role if role in ("user", "assistant", "system") else "tool")
 
 
-def _row(message: Json, part: str, at: int | None, *, most: int = 220) -> Json:
+def _row(message: Json, part: str, at: int | None, price: Price, *, most: int = 220) -> Json:
     """Return a message of a list: the beginning of its text, and where it stands in the log."""
     text, most = _text(message), 8_000 if part == "header" else most
     return {
@@ -357,7 +362,7 @@ def _row(message: Json, part: str, at: int | None, *, most: int = 220) -> Json:
         "kind": _kind(message),
         "role": str(message.get("role"))[:40],
         "message": at,
-        "tokens": MESSAGE_TOKENS + estimate_texts(message_text_parts(message)),
+        "tokens": price.message(message),
         "text": text[:most],
         "left": max(0, len(text) - most),  # characters
     }
