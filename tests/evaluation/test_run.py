@@ -39,6 +39,9 @@ def test_extracts_in_the_place_of_refused_replies_are_no_summaries_of_a_prompt(t
     told = [line.partition(": ")[0] for line in report.left_out if "extracts stand for them" in line]
     assert told == ["session-1, seldom", "session-2, seldom"]
     assert not any(start < 20 for one in report.spent if one.arm == "seldom" for start, _, _ in one.summaries)
+    # Where no model is asked, an extract stands for no reply.
+    long, truncating = Dataset.load(write(tmp_path / "long", 1, turns=180)), replace(SMALL, strategy="truncate")
+    assert Run(dataset=long, arms=[Arm("ours", truncating)]).report().left_out == []
 
 
 def test_arms_differ_in_strategy_metrics_may_be_ones_own_and_what_is_asked_is_priced_ahead(tmp_path: Path):
