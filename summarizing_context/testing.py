@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 import anyio
 
-from summarizing_context import Settings, open_store
+from summarizing_context import Settings, SettingsError, open_store
 from summarizing_context.stores.base import SessionStore
 from summarizing_context.summarizers.base import Summarizer, SummaryJob, SummaryReply
 
@@ -181,7 +181,7 @@ def check_session(
 ) -> SessionCheck:
     """Play a session in a budget, a transcript of any known format or messages, and return its check.
 
-    Without `summarizer` no model is asked, whatever the settings name.
+    Without `summarizer` no model is asked, whatever the settings name. Raise `SettingsError` where a view was refused.
     """
     from summarizing_context.evaluation.views import play
     from summarizing_context.messages.tokens import estimate_text
@@ -190,6 +190,8 @@ def check_session(
     messages = list(read_session(Path(session)).messages if isinstance(session, str | Path) else session)
     chosen = replace(settings or Settings(), max_tokens=budget, summarizer="extractive", model=None)
     played = anyio.run(lambda: play(messages, [len(messages)], chosen, summarizer))
+    if refused := played.tally.refused_views:  # an agent would have had none
+        raise SettingsError(f"budget = {budget}: {refused} views of this session do not fit; take a larger budget")
     view = played.views[len(messages)]
     return SessionCheck(view, played.tally.broken_laws(), estimate_text(view), budget)
 

@@ -49,6 +49,9 @@ class RecordOptions(ModelOptions):
         from summarizing_context.summarizers.providers import make_model
 
         keys = [one.api_key for one in models]
+        if not (self.dry_run or file.exists()):
+            for model in models:
+                make_model(model, read_only=False)  # a key that is missing is named before all is priced
         done = work(replies := Cassette(file, "forecast", secrets=keys))
         prices = prices_of(replies.spent, models)
         forecast = priced(prices, proposals)  # so many prompts that the first model writes: no forecast knows them

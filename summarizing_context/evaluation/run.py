@@ -200,7 +200,7 @@ class Run:
             if cassette is not None:
                 cassette.check()  # a context makes good what is missing; an eval must not
             part["spent"].append(_spent(log, arm.name, history, played))
-            if extracts := played.stand_ins:
+            if played.tally.model_calls and (extracts := played.stand_ins):
                 few = f"{extracts} of {extracts + len(played.summaries)} replies cannot serve as summaries"
                 part["left_out"].append(f"{log.name}, {arm.name}: {few}; extracts stand for them")
             texts |= {(case.name, arm.name): played.views[case.cut] for case, _ in cases}

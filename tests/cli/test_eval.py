@@ -147,6 +147,15 @@ def test_what_is_wrong_in_a_folder_of_beam_is_told(run: Runner, tmp_path: Path, 
     assert not (tmp_path / "report").exists()
 
 
+@pytest.mark.parametrize("command", ["eval run", "tune --propose 1"])
+def test_a_missing_key_is_named_before_all_is_priced(run: Runner, folder: Path, tmp_path: Path, command, monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    asked = (*command.split(), folder, "--budget", "3k", "--model", "gpt-5.4-mini", "--out", tmp_path / "report")
+    ran = run(*asked, "--yes")
+    assert (ran.status, "OPENAI_API_KEY" in ran.err, "Pricing" in ran.err) == (2, True, False)
+    assert run(*asked, "--dry-run").status == 0  # a price needs none
+
+
 def test_a_recording_is_replayed_with_tables_and_reports(run: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     answered(tmp_path)
     (tmp_path / "evals").mkdir()

@@ -11,7 +11,7 @@ from summarizing_context import Settings, SettingsError
 from summarizing_context.evaluation import Arm, Dataset, Metric, Report, Run
 from summarizing_context.evaluation.datasets import cuts_of, hindsight, read_messages
 from summarizing_context.evaluation.report import Answer, Asked, Spent
-from summarizing_context.testing import ScriptedSummarizer, default_summary
+from summarizing_context.testing import ScriptedSummarizer, check_session, default_summary
 from tests.cli.commands import write_transcript
 from tests.evaluation.sessions import answered, changed, session, value, write
 from tests.laws.builders import assistant, system, user
@@ -39,6 +39,9 @@ def test_extracts_in_the_place_of_refused_replies_are_no_summaries_of_a_prompt(t
     told = [line.partition(": ")[0] for line in report.left_out if "extracts stand for them" in line]
     assert told == ["session-1, seldom", "session-2, seldom"]
     assert not any(start < 20 for one in report.spent if one.arm == "seldom" for start, _, _ in one.summaries)
+    # Where no model is asked, an extract stands for no reply.
+    long, truncating = Dataset.load(write(tmp_path / "long", 1, turns=180)), replace(SMALL, strategy="truncate")
+    assert Run(dataset=long, arms=[Arm("ours", truncating)]).report().left_out == []
 
 
 def test_what_a_reply_made_up_is_counted_for_its_prompt(tmp_path: Path):
@@ -222,3 +225,5 @@ def test_a_session_in_a_budget_answers_facts_or_the_test_names_them(pytester: py
     ran = pytester.runpytest_subprocess("-p", "no:cacheprovider")
     ran.assert_outcomes(failed=1)
     ran.stdout.fnmatch_lines(["*lacks *src/area_9/part_1.py*"])
+    with pytest.raises(SettingsError, match=r"budget = 500: \d+ views of this session do not fit; take a larger"):
+        check_session([system("word " * 1_000), *session(1)], budget=500)  # it has no view that keeps a law
