@@ -229,8 +229,16 @@ class SummarizingContext:
         return await self._activate(None, focus)
 
     def activations(self) -> list[ActivationRecord]:
-        """Return each activation of this session, oldest first, those of earlier processes included."""
-        return list(self._session.check().views.records)
+        """Return each activation of this session, oldest first, those of earlier processes included. None says that it
+        can be undone where the view of before the newest lacks room for what was said since, about."""
+        session = self._session.check()
+        records = list(session.views.records)
+        newest = next((one for one in reversed(records) if one.can_undo and not one.is_undone), None)
+        if newest is not None:
+            since = session.used_tokens() - newest.tokens_after
+            if newest.tokens_before + since > session.budget:
+                records = [one._replace(can_undo=False) for one in records]
+        return records
 
     async def undo_activation(self) -> ActivationReport:
         """Take back the last activation that covered messages: the next view is the one of before it, and what was said

@@ -194,7 +194,7 @@ def argument(metavar: str, help: str, **more: Any) -> Any:
 BaseUrl = Annotated[str | None, option("URL", "Base URL of the model's server.")]
 Budget = Annotated[int, option("N", "Tokens of a view, like 8k. Default: 16k.", parser=read_tokens, show_default=False)]
 ConfigPath = Annotated[Path | None, path("FILE", "Settings from this TOML or JSON file.")]
-Jobs = Annotated[int | None, option("N", "Processes, where no model is asked. Default: one per core.", min=1)]
+Jobs = Annotated[int | None, option("N", "Sessions at a time. Default: one per core.", min=1)]
 _JSON = option("PATH", "JSON to this file; - for standard output.", "--json", parser=read_place)
 JsonPath = Annotated[str | None, _JSON]
 PromptsPath = Annotated[Path | None, path("DIR", "Your own prompts, <purpose>/v<N>.md in it.")]

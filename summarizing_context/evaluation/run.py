@@ -7,7 +7,7 @@ through a cassette, so a run that stopped goes on, and a finished one is repeate
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -83,7 +83,7 @@ class Run:
             beside their marks, the evidence kept.
         cassette: The file of replies, where an arm's settings name a model.
         baseline: The arm that the others are compared with.
-        jobs: Logs at a time; one where a model is asked.
+        jobs: Logs at a time, in processes, or in one where a model is asked.
         writer: The model whose summaries arms of recorded answers show. By default the recorded one, which is only
             replayed, as the judge.
         judge: The model that answers what is asked of recorded answers from views, and marks the answers.
@@ -144,7 +144,10 @@ class Run:
         jobs = 1 if cassette is not None or has_own else self.jobs
         whole: Any = {"asked": [], "views": [], "spent": [], "missing": 0, "left_out": [*self.dataset.skipped]}
         measure: Callable[[Log], dict[str, Any]] = partial(anyio.run, self.measure_log, cassette)  # type: ignore[arg-type]
-        for log, part in zip(self.dataset.logs, for_each(self.dataset.logs, measure, jobs), strict=True):
+        parts: Iterable[dict[str, Any]] = for_each(self.dataset.logs, measure, jobs)
+        if cassette is not None and cassette.sends:
+            parts, watch = anyio.run(self._measure_together, cassette, watch), lambda _: None
+        for log, part in zip(self.dataset.logs, parts, strict=True):
             watch(log.name)
             for name, found in part.items():
                 whole[name] += found
@@ -173,6 +176,23 @@ class Run:
             made_by=made_by,
             **whole,
         )
+
+    async def _measure_together(self, cassette: Cassette, watch: Callable[[str], None]) -> list[dict[str, Any]]:
+        """Measure so many logs at a time, for a model takes long to answer."""
+        parts, room = [dict[str, Any]() for _ in self.dataset.logs], anyio.CapacityLimiter(self.jobs)
+
+        async def measure(part: dict[str, Any], log: Log) -> None:
+            async with room:
+                part |= await self.measure_log(cassette, log)
+            watch(log.name)
+
+        try:
+            async with anyio.create_task_group() as group:
+                for part, log in zip(parts, self.dataset.logs, strict=True):
+                    group.start_soon(measure, part, log)
+        except BaseExceptionGroup as failed:  # what the first one met stopped the others
+            raise failed.exceptions[0] from None
+        return parts
 
     async def measure_log(self, cassette: Cassette | None, log: Log) -> dict[str, Any]:
         """Measure one log: the views of all arms at its cuts, then each question of each view."""

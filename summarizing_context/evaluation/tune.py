@@ -35,6 +35,7 @@ from summarizing_context.summarizers.prompts import Prompt, latest, load, names,
 SUMMARIES = ("segment", "rollup")  # their replies have the fixed sections
 PURPOSE = "segment"  # of the prompts that are proposed
 START = "start"
+_AT_ONCE = 4  # sessions whose summaries are asked for
 _MINIBATCH = 3  # sessions that one proposal is told about
 _CAP = 900  # tokens of the fixed text, as sent: twice the shipped ones; and what stands for `max_tokens` in it
 
@@ -96,7 +97,8 @@ class Trial:
             about = ", ".join(f"{each.name}/v{each.version} {each.hash[:8]}" for each in one.prompts) or "as shipped"
             settings = replace(self.settings, prompts=folder if one.prompts else None)
             arms.append(Arm(one.name, settings, about=f"prompts: {about}"))
-        return Run(dataset=side, arms=arms, cassette=self.cassette.path, judge=judge).report(self.cassette, self.watch)
+        run = Run(dataset=side, arms=arms, cassette=self.cassette.path, jobs=_AT_ONCE, judge=judge)
+        return run.report(self.cassette, self.watch)
 
     # Prompts that the model proposes
 

@@ -433,7 +433,7 @@ class ActivationRecord(NamedTuple):
     log_version: int = 0  # how often the log was replaced before it
     undoes: int | None = None  # the number of the activation that it took back
     is_undone: bool = False
-    can_undo: bool = False  # once it is the last one, where the view of before still fits: `undo_outlook()` tells it
+    can_undo: bool = False  # once it is the last one; `undo_outlook()` tells what it would come to
     ends_turn: bool = False  # nothing went but signed thinking of a turn that was open in an earlier activation
 
     @property

@@ -3,12 +3,14 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import anyio
 import msgspec
 import pytest
 
 from summarizing_context import Settings, SettingsError
-from summarizing_context.evaluation import Arm, Dataset, Metric, Report, Run
+from summarizing_context.evaluation import Arm, Cassette, Dataset, Metric, Report, Run
 from summarizing_context.evaluation.datasets import cuts_of, hindsight, read_messages
 from summarizing_context.evaluation.report import Answer, Asked, Spent
 from summarizing_context.testing import ScriptedSummarizer, check_session, default_summary
@@ -51,6 +53,27 @@ def test_what_a_reply_made_up_is_counted_for_its_prompt(tmp_path: Path):
     dropped = {name: one["dropped"] for name, one in report.document()["arms"].items()}
     assert (dropped["honest"], dropped["invents"] > 0) == (0, True)
     assert not any("48213" in text for one in report.spent for _, _, text in one.summaries)
+
+
+def test_sessions_whose_summaries_a_model_writes_are_measured_together(tmp_path: Path, monkeypatch):
+    under_way, most = 0, list[int]()
+
+    async def measure_log(run: Run, cassette: Any, log: Any) -> dict[str, Any]:
+        nonlocal under_way
+        under_way += 1
+        most.append(under_way)
+        await anyio.sleep(0.05)
+        under_way -= 1
+        return {"left_out": [log.name]}
+
+    monkeypatch.setattr(Run, "measure_log", measure_log)
+    dataset = Dataset.load(write(tmp_path / "logs", *range(5)))
+    settings = Settings(summarizer="openai", model="m", max_tokens=3_000)
+    run = Run(dataset=dataset, arms=[Arm("ours", settings)], cassette=tmp_path / "c.jsonl", jobs=2)
+    with Cassette(tmp_path / "c.jsonl", "record") as cassette:
+        report = run.report(cassette)
+    assert max(most) == 2
+    assert report.left_out == [log.name for log in dataset.logs]
 
 
 def test_arms_differ_in_strategy_metrics_may_be_ones_own_and_what_is_asked_is_priced_ahead(tmp_path: Path):
