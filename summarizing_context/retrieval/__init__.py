@@ -1,4 +1,1 @@
-"""Retrieval: search, expand, recall, memories and embeddings.
-
-Everything that brings back what a view does not show.
-"""
+"""Retrieval: search, expand, recall, memories and embeddings; all that brings back what a view does not show."""
