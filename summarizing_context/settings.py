@@ -551,7 +551,7 @@ class Settings:
         group="Counting tokens",
     )
     allow_download: bool = _setting(False, "Let tiktoken fetch its data at first use.")
-    image_tokens: Count = _setting(1_600, "Tokens of one image, sound or file, such as a PDF, whatever its length.")
+    image_tokens: Count = _setting(1_600, "Tokens of one image, sound, file, or page of a PDF that shows its pages.")
 
     embedding: Literal["openai"] | None = _setting(
         None, "Service that turns texts into vectors.", group="Search and memory"

@@ -16,6 +16,7 @@ import json
 import math
 import re
 import tomllib
+from base64 import b64decode
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from importlib.resources import files
@@ -439,7 +440,7 @@ class Part(NamedTuple):
     name: str = ""  # of the tool, for calls
     id: str = ""  # by which a call and its result are bound
     block: int = -1  # index in the content; -1 where the part is not a content block
-    media: tuple[str, ...] = ()  # a digest for each image, sound or file
+    media: tuple[str, ...] = ()  # a digest for each image, sound or file, as often as it has pages
     failed: bool = False  # a result that reports an error
     shape: str = ""  # the type, or the field, of the block that it stands in; of calls, and of what is whole
     sealed: tuple[str, ...] = ()  # sent along for nobody to read: signatures, encrypted thinking, base64
@@ -470,7 +471,7 @@ class Reading(NamedTuple):
 
     @property
     def media(self) -> int:
-        """How many images, sounds and files it holds."""
+        """How many images, sounds, files and pages of them it holds."""
         return sum(len(part.media) for part in self.parts)
 
     @property
@@ -658,8 +659,9 @@ def _block(value: object, at: int, frame: list[str], fields: list[_Fields], inne
     if kind == "thinking":
         return _thinking(value, at, frame)
     if kind == "media":
-        digest = hashlib.sha256(canonical_json(value).encode()).hexdigest()
-        return Part("media", _media_words(block.inner), block=at, media=(digest,), put_in=is_put_in(value))
+        text = canonical_json(value)
+        media = (hashlib.sha256(text.encode()).hexdigest(),) * _pages(text)
+        return Part("media", _media_words(block.inner), block=at, media=media, put_in=is_put_in(value))
     if block.shape.is_whole or kind in ("opaque", "state"):
         part = _opaque(value, at)._replace(shape=name, whole=block.shape.is_whole)
         if block.shape.bound != "pair" or not block.id:
@@ -730,6 +732,13 @@ def _thinking(value: object, at: int, frame: list[str]) -> Part:
         is_sealed = key in SEALS or (not is_meant and _NO_WORDS.fullmatch(text))
         (frame if _is_small(key, text) else sealed if is_sealed else texts).append(text)
     return Part("thinking", tuple(texts), block=at, sealed=tuple(sealed))
+
+
+def _pages(text: str) -> int:
+    """Return how many pages the base64 of a PDF shows; 1 where they are packed, and for what is no PDF."""
+    found = re.search(r"JVBERi0(?:[A-Za-z0-9+/]{4})+", text)  # which begins with %PDF-
+    data = b"" if found is None else b64decode(found[0][: len(found[0]) // 4 * 4])
+    return max(1, len(re.findall(rb"/Type\s*/Page\b", data)))
 
 
 def _media_words(block: Mapping[str, Any]) -> tuple[str, ...]:

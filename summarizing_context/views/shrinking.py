@@ -364,5 +364,5 @@ def _joined(message: Message, reading: Reading, *, thinking: bool = False, silen
 
 def _media_left_out(parts: Sequence[Part]) -> list[str]:
     """How many images, sounds and files of these parts are not shown, as a line; none for none."""
-    files = sum(len(part.media) for part in parts)
+    files = sum(len({*part.media}) for part in parts)
     return [f"[{files} file{'s' * (files > 1)} left out]"] if files else []

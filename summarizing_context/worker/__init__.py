@@ -1,4 +1,1 @@
-"""The background worker: which summaries are missing, the jobs for them, and the cache of summaries.
-
-It yields to calls of the host, and never blocks a view.
-"""
+"""The background worker: which summaries are missing, jobs for them, and their cache. It yields to the host's calls."""

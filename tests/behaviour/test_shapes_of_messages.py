@@ -1,9 +1,12 @@
 """Calls that a provider answers itself, thinking of a turn that goes on, and what holds from there on."""
 
 import json
+from base64 import b64encode
 from typing import Any
 
-from summarizing_context import Settings
+import pytest
+
+from summarizing_context import Settings, open_context
 from tests.behaviour import contexts
 from tests.behaviour.contexts import begun
 from tests.laws.builders import assistant, call, result, user
@@ -84,3 +87,17 @@ async def test_a_tool_that_was_found_stays_known_though_what_came_with_it_is_too
     view = await shown_after(said, assistant([text("yes", 1)]), critical)
     assert "never forget never forget" in str(view)
     assert [row["output_config"] for row in view if "output_config" in row][-1:] == [{"effort": "low"}]
+
+
+@pytest.mark.parametrize(
+    ("pdf", "pages"),
+    [(b"%PDF-1.4 <</Type /Pages /Count 3>> " + b"<</Type /Page /Parent 1 0 R>> " * 3, 3), (b"%PDF-1.7 packed", 1)],
+)
+async def test_a_pdf_counts_by_its_pages_where_they_can_be_seen(pdf: bytes, pages: int):
+    data = b64encode(pdf).decode()
+    anthropic = {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": data}}
+    openai = {"type": "file", "file": {"file_data": f"data:application/pdf;base64,{data}"}}
+    for block in (anthropic, openai):
+        async with open_context(Settings()) as context:
+            await context.add_message({"role": "user", "content": [block]})
+            assert context.statistics().history_tokens // 1_600 == pages

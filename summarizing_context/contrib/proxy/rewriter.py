@@ -376,8 +376,9 @@ class Feed:
         self._plugin_views += record.by_plugin
         record.at, record.number = time.time(), self._total
         usage, price = record.usage or Usage(), self.models.price_of(record.model)
+        written = {"written": usage.cache_write, "written_long": usage.cache_write_long}
+        total = usage.input + usage.cache_read + sum(written.values())
         if record.usage is not None and price is not None:
-            total, written = usage.total_input, {"written": usage.cache_write, "written_long": usage.cache_write_long}
             record.cost = price.at(total).cost(total, usage.output, usage.cache_read, **written)
         self._records.append(record)
         sums = {
@@ -385,7 +386,7 @@ class Feed:
             "plugin_views": record.by_plugin,
             "failed": not 200 <= record.status < 300,  # an error of the provider, or nothing
             "activations": record.activation is not None,
-            "input_tokens": usage.total_input,
+            "input_tokens": total,
             "cache_read": usage.cache_read,
             "output_tokens": usage.output,
             "saved_tokens": max(0, record.tokens - record.view_tokens),

@@ -122,10 +122,6 @@ class Usage:
     output: int = 0
     cache_write_long: int = 0  # for longer than usual
 
-    @property
-    def total_input(self) -> int:
-        return self.input + self.cache_read + self.cache_write + self.cache_write_long
-
 
 class Reply:
     """One answer of a provider, and the usage that it has told as it passed. Close it after use."""
