@@ -1,7 +1,6 @@
 """Facts that are read from text without a model: rules, tool calls with plans, importance.
 
-Pure. Each kind of fact has one module, and its words stand in the files beside them. Nothing here keeps state or reads
-the log.
+Pure, without state, and without the log. Each kind of fact has one module, and its words stand in files beside them.
 """
 
 import tomllib

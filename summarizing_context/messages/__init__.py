@@ -1,4 +1,1 @@
-"""Messages as providers shape them: validation, reading, token counts, rendering and truncation.
-
-Pure. This room is the only one that knows the shapes of messages. It knows no log, no store and no summarizer.
-"""
+"""Messages as providers shape them, which no other room knows: validation, reading, counting, rendering. Pure."""

@@ -468,6 +468,10 @@ def write_head(
     follows = tail.items[0].message if tail.items else {}
     if behind and behind[-1].message["role"] == "assistant" and has_signed_thinking(follows):
         behind.append(added("[…]", price))  # else the turn that thinks would begin with the pin
+    answered = [at for at, pin in enumerate(behind, 1) if read_message(pin.message).answers]
+    roles = [item.message["role"] for item in (*behind[answered[-1] :], *tail.items)] if answered else []
+    if roles[:1] == ["user"] and "assistant" not in roles:
+        behind.insert(answered[-1], added(_GOES_ON, price))  # else the next turn would go on from these results
     pin_tokens = sum(pin.tokens for pin in (*before, *behind))
     head = msgspec.structs.replace(
         state,

@@ -25,7 +25,7 @@ async def test_what_a_door_does_wrong_is_seen(monkeypatch: pytest.MonkeyPatch):
     assert len(verdict.problems) > 5
 
 
-@pytest.mark.parametrize(("door", "seeds"), [("amplifier", [43, 65, 228, 257]), ("proxy", [252])])
+@pytest.mark.parametrize(("door", "seeds"), [("amplifier", [43, 65, 228, 257]), ("proxy", [230, 247, 252])])
 async def test_large_thinking_of_the_newest_turn_and_a_found_tool_alone_in_its_row_reach_the_provider(door, seeds):
     verdict = await players.run(door, seeds, steps=36, budget=4_000)
     assert verdict.problems == []
