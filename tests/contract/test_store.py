@@ -98,6 +98,7 @@ async def test_a_session_is_written_by_its_writer_alone(path):
                 await write()
         with pytest.raises(SessionInUseError):
             await other.delete_session("s")
+        assert [one.writer_pid for one in await other.sessions()] == [os.getpid()]  # whoever asks
         assert [memory.content for memory in await other.memories.all(OWN)] == ["Mine."]
         await base.keep_memories(other.memories, OF_ALL, [base.NewMemory("Ours.", {})])
         assert [memory.content for memory in await writer.memories.all(OF_ALL)] == ["Ours."]
