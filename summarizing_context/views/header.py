@@ -465,10 +465,14 @@ def write_head(
             rules, rules_left_out = rules_with(unshown)
 
     behind += [item for item in (rules, memory) if item]
-    follows = tail.items[0].message if tail.items else {}
-    if behind and behind[-1].message["role"] == "assistant" and has_signed_thinking(follows):
+    if (
+        behind
+        and tail.items
+        and behind[-1].message["role"] == "assistant"
+        and has_signed_thinking(tail.items[0].message)
+    ):
         behind.append(added("[…]", price))  # else the turn that thinks would begin with the pin
-    answered = [at for at, pin in enumerate(behind, 1) if read_message(pin.message).answers]
+    answered = [at for at, pin in enumerate(behind, 1) if log.states and read_message(pin.message).answers]
     roles = [item.message["role"] for item in (*behind[answered[-1] :], *tail.items)] if answered else []
     if roles[:1] == ["user"] and "assistant" not in roles:
         behind.insert(answered[-1], added(_GOES_ON, price))  # else the next turn would go on from these results
@@ -800,7 +804,8 @@ def choose_staying(sources: Sources, stop: int, room: Room) -> Staying:
     but for one that is alone more than all of them may take: that is shown as the tail would show a message."""
     log, price = sources.log, sources.price
     beside = sum(cost for cost in map(log.cost, log.staying(stop, len(log))) if cost <= room.staying_cap)
-    newest = log.thinking_from(len(log))  # the message from which an answer goes on has to have room as well
+    stays = log.states or log.pinned.indexes or log.criticals or log.systems
+    newest = log.thinking_from(len(log)) if stays else -1  # an answer goes on from it, so it needs room as well
     needed = int(1.3 * log.cost(int(newest))) if 0 <= newest < len(log) else 0
     most = max(0, min(room.staying_cap, room.tokens - needed))
     items, left_out, said, left = list[TailItem](), list[int](), set[str](), most - beside
