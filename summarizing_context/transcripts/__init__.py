@@ -1,7 +1,6 @@
 """Transcripts: sessions that this package, other tools and providers wrote to files.
 
-`read(path)` yields each session of a file as a `Transcript`. Its format is recognized from its content.
-It reads only: a context validates the messages.
+`read(path)` yields each session of a file as a `Transcript`, known by its content. A context validates the messages.
 """
 
 from summarizing_context.transcripts.base import AUTO, Transcript
