@@ -465,8 +465,8 @@ def write_head(
             rules, rules_left_out = rules_with(unshown)
 
     behind += [item for item in (rules, memory) if item]
-    thinks = tail.items and has_signed_thinking(tail.items[0].message)
-    if thinks and behind and behind[-1].message["role"] == "assistant":
+    by_assistant = behind and behind[-1].message["role"] == "assistant"
+    if by_assistant and tail.items and has_signed_thinking(tail.items[0].message):
         behind.append(added("[…]", price))  # else the turn that thinks would begin with the pin
     answered = [at for at, pin in enumerate(behind, 1) if log.states and read_message(pin.message).answers]
     roles = [item.message["role"] for item in (*behind[answered[-1] :], *tail.items)] if answered else []
