@@ -802,7 +802,7 @@ def choose_staying(sources: Sources, stop: int, room: Room) -> Staying:
     beside = sum(cost for cost in map(log.cost, log.staying(stop, len(log))) if cost <= room.staying_cap)
     stays = log.states or log.pinned.indexes or log.criticals or log.systems
     newest = log.thinking_from(len(log)) if stays else -1  # an answer goes on from it, so it needs room as well
-    needed = int(1.3 * log.cost(int(newest))) if 0 <= newest < len(log) else 0
+    needed = int(1.4 * log.cost(int(newest))) if 0 <= newest < len(log) else 0
     most = max(0, min(room.staying_cap, room.tokens - needed))
     items, left_out, said, left = list[TailItem](), list[int](), set[str](), most - beside
     bounds = log.bounds() if log.bound_thinking == "left_out" else Bounds()  # a group may be the last with results

@@ -257,7 +257,8 @@ class Tail:
         whole = texts([text for part in parts if part.whole for text in part.sent])
         thoughts = texts([text for part in parts if thinks and part.kind == "thinking" for text in part.sent])
         is_newest = piece.seq >= self.thinking_from
-        ample = (GOING_ON_SHARE if is_newest else AMPLE_SHARE) * self.room.shared
+        is_tight = self.room.squeeze > TIGHT  # rather without its thinking than without the message
+        ample = (GOING_ON_SHARE if is_newest and not is_tight else AMPLE_SHARE) * self.room.shared
         if 0 < self.whole.stop <= piece.seq:  # it came later: an activation finds room for it
             ample = inf
         if thinks := thinks and whole + thoughts + min(cost - whole - thoughts, cap) <= ample:

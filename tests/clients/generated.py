@@ -396,9 +396,10 @@ class _Chat(Session):
         self.history.append(row)
 
     def _ask(self, parts: list[Row], alone: bool = False) -> None:
-        self.given.add([part for part in parts if "role" not in part])
+        has_results = parts[0].get("role") == "tool"
+        self.given.add([] if has_results else parts)
         content = parts[0]["text"] if len(parts) == 1 and "text" in parts[0] else parts
-        self.history += parts if parts[0].get("role") == "tool" else [{"role": "user", "content": content}]
+        self.history += parts if has_results else [{"role": "user", "content": content}]
 
 
 class _Gemini(Session):
