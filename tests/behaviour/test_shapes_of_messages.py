@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from summarizing_context import Settings, open_context
+from summarizing_context.messages.reading import read_message
 from tests.behaviour import contexts
 from tests.behaviour.contexts import begun
 from tests.laws.builders import assistant, call, result, user
@@ -91,7 +92,11 @@ async def test_a_tool_that_was_found_stays_known_though_what_came_with_it_is_too
 
 @pytest.mark.parametrize(
     ("pdf", "pages"),
-    [(b"%PDF-1.4 <</Type /Pages /Count 3>> " + b"<</Type /Page /Parent 1 0 R>> " * 3, 3), (b"%PDF-1.7 packed", 1)],
+    [
+        (b"%PDF-1.4 <</Type /Pages /Count 3>> " + b"<</Type /Page /Parent 1 0 R>> " * 3, 3),
+        (b"%PDF-1.7 packed", 1),
+        (b"%PDF-1.4 " + b"/Type /Page " * 2_000, 1_000),  # no provider takes more
+    ],
 )
 async def test_a_pdf_counts_by_its_pages_where_they_can_be_seen(pdf: bytes, pages: int):
     data = b64encode(pdf).decode()
@@ -101,3 +106,4 @@ async def test_a_pdf_counts_by_its_pages_where_they_can_be_seen(pdf: bytes, page
         async with open_context(Settings()) as context:
             await context.add_message({"role": "user", "content": [block]})
             assert context.statistics().history_tokens // 1_600 == pages
+        assert [len(part.media) for part in read_message({"role": "user", "content": [block]}).parts] == [1]
