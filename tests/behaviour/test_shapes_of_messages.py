@@ -90,6 +90,24 @@ async def test_a_tool_that_was_found_stays_known_though_what_came_with_it_is_too
     assert [row["output_config"] for row in view if "output_config" in row][-1:] == [{"effort": "low"}]
 
 
+@pytest.mark.parametrize(("thought", "written"), [(10, 800), (1_500, 10)])
+async def test_a_critical_message_stays_beside_a_newest_one_that_is_cut(thought: int, written: int):
+    """A long file that is written, or thinking that no room could show, needs no more room than is given to it."""
+    log = [user([text("find the route", 4)]), assistant([text("yes", 1)])]
+    log += [{"role": "user", "content": [text("never forget", 150)], "critical": True}, assistant([text("no", 1)])]
+    log.append(user([text("go on", 1)]))
+    for number in range(25):
+        last = number == 24
+        thinking = {"type": "thinking", "thinking": "so the route it is " * (thought if last else 2), "signature": "s"}
+        given = {"path": "/a", "content": "a line of a file " * (written if last else 12)}
+        log.append(assistant([thinking, {"type": "tool_use", "id": f"c{number}", "name": "write", "input": given}]))
+        log.append(user([{"type": "tool_result", "tool_use_id": f"c{number}", "content": "done " * 60}]))
+    async with begun(log, of=Settings, max_tokens=4_000, token_counter="estimate", count_tokens=None) as context:
+        await context.compact()
+        view = await context.get_messages_for_request()
+    assert "never forget " * 150 in str(view)
+
+
 @pytest.mark.parametrize(
     ("pdf", "pages"),
     [
