@@ -759,9 +759,9 @@ def memory_block(texts: Sequence[str], room: Room, price: Price) -> TailItem | N
 
 def memories_in(message: Message) -> int:
     """Return how many memories such a block holds; 0 for any other message of a view's head."""
-    content = message.get("content")
-    is_block = isinstance(content, str) and content.startswith(f"<memories>\n{MEMORIES_PREFACE}")
-    return sum(line.startswith("- ") for line in content.splitlines()) if is_block else 0
+    said = content if isinstance(content := message.get("content"), str) else ""
+    lines = said.splitlines() if said.startswith(f"<memories>\n{MEMORIES_PREFACE}") else ()
+    return sum(line.startswith("- ") for line in lines)
 
 
 def memory_text(content: str, metadata: Mapping[str, Any]) -> str:

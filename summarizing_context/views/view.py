@@ -258,8 +258,8 @@ class Tail:
         thoughts = texts([text for part in parts if thinks and part.kind == "thinking" for text in part.sent])
         is_newest = piece.seq >= self.thinking_from
         ample = (GOING_ON_SHARE if is_newest else AMPLE_SHARE) * self.room.shared
-        if 0 < self.whole.stop <= piece.seq:  # it came later: an activation finds room for it
-            ample = inf
+        if 0 < self.whole.stop <= piece.seq:  # it came later: an activation finds room for it, if it is there
+            ample = GOING_ON_SHARE * self.room.tokens
         if thinks := thinks and whole + thoughts + min(cost - whole - thoughts, cap) <= ample:
             whole += thoughts
         if self.room.squeeze and whole > cap and not is_newest and not any(part.half for part in parts):

@@ -108,6 +108,18 @@ async def test_a_critical_message_stays_beside_a_newest_one_that_is_cut(thought:
     assert "never forget " * 150 in str(view)
 
 
+async def test_thinking_that_no_room_could_show_begins_no_view_anew():
+    log = [user([text("find the route", 4)])]
+    for number in range(60):
+        thinking = {"type": "thinking", "thinking": "so the route it is " * 4_000, "signature": f"s{number}"}
+        use = {"type": "tool_use", "id": f"c{number}", "name": "write", "input": {"path": f"/{number}"}}
+        log.append(assistant([thinking, use]))
+        log.append(user([{"type": "tool_result", "tool_use_id": f"c{number}", "content": "done " * 60}]))
+    options = {"max_tokens": 4_000, "token_counter": "estimate", "count_tokens": None}
+    async with begun(log, every=2, of=Settings, **options) as context:
+        assert 0 < context.statistics().activations < 10
+
+
 @pytest.mark.parametrize(
     ("pdf", "pages"),
     [
