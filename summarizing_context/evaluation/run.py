@@ -51,9 +51,7 @@ class Arm:
 @dataclass(frozen=True)
 class Metric:
     """How a view is scored: `points` from 0 to 1 for a question and the text of a view; None where it does not apply.
-
-    `Text.holds` tells whether words stand in a view.
-    """
+    `Text.holds` tells whether words stand in a view."""
 
     name: str
     points: Callable[[Question, Text], float | None]
@@ -137,8 +135,7 @@ class Run:
 
     def report(self, cassette: Cassette | None = None, watch: Callable[[str], None] = lambda _: None) -> Report:
         """Measure, and return the report. Without an open cassette, replies are replayed. `watch` is called with each
-        log. Raise `CassetteMissError` for a reply that is not recorded, `CassetteLimitError` at a cap.
-        """
+        log. Raise `CassetteMissError` for a reply that is not recorded, `CassetteLimitError` at a cap."""
         # Other processes can be given neither an open cassette nor objects of one's own.
         has_own = any(arm.summarizer for arm in self.arms) or {*self.metrics} - {VALUES_HELD, EVIDENCE_KEPT}
         jobs = 1 if cassette is not None or has_own else self.jobs
@@ -179,19 +176,22 @@ class Run:
 
     async def _measure_together(self, cassette: Cassette, watch: Callable[[str], None]) -> list[dict[str, Any]]:
         """Measure so many logs at a time, for a model takes long to answer."""
-        parts, room = [dict[str, Any]() for _ in self.dataset.logs], anyio.CapacityLimiter(self.jobs)
+        parts, room = [dict[str, Any]() for _ in self.dataset.logs], anyio.CapacityLimiter(max(1, self.jobs))
+        failed = list[Exception]()
 
         async def measure(part: dict[str, Any], log: Log) -> None:
             async with room:
-                part |= await self.measure_log(cassette, log)
+                try:
+                    part |= {} if failed else await self.measure_log(cassette, log)
+                except Exception as error:  # those under way go on, for what they have asked for is paid
+                    failed.append(error)
             watch(log.name)
 
-        try:
-            async with anyio.create_task_group() as group:
-                for part, log in zip(parts, self.dataset.logs, strict=True):
-                    group.start_soon(measure, part, log)
-        except BaseExceptionGroup as failed:  # what the first one met stopped the others
-            raise failed.exceptions[0] from None
+        async with anyio.create_task_group() as group:
+            for part, log in zip(parts, self.dataset.logs, strict=True):
+                group.start_soon(measure, part, log)
+        for error in failed:
+            raise error
         return parts
 
     async def measure_log(self, cassette: Cassette | None, log: Log) -> dict[str, Any]:

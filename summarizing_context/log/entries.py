@@ -126,7 +126,7 @@ class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
 # does where the list of cues has changed, whose version is kept beside.
 @cache
 def facts_version() -> str:
-    return f"facts/5 {ESTIMATE} {cues_version()}"
+    return f"facts/6 {ESTIMATE} {cues_version()}"
 
 
 class Bounds(NamedTuple):

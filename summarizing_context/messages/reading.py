@@ -411,8 +411,7 @@ def loaded_tools(message: Message) -> Message | None:
 
 def metadata_of(holder: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return what a host notes of a message or a block."""
-    metadata = holder.get("metadata")
-    return metadata if isinstance(metadata, dict) else {}
+    return metadata if isinstance(metadata := holder.get("metadata"), dict) else {}
 
 
 def without_metadata(message: Message, name: str) -> Message:
@@ -440,13 +439,14 @@ class Part(NamedTuple):
     name: str = ""  # of the tool, for calls
     id: str = ""  # by which a call and its result are bound
     block: int = -1  # index in the content; -1 where the part is not a content block
-    media: tuple[str, ...] = ()  # a digest for each image, sound or file, as often as it has pages
+    media: tuple[str, ...] = ()  # a digest for each image, sound or file
     failed: bool = False  # a result that reports an error
     shape: str = ""  # the type, or the field, of the block that it stands in; of calls, and of what is whole
     sealed: tuple[str, ...] = ()  # sent along for nobody to read: signatures, encrypted thinking, base64
     put_in: bool = False  # in a block that its host marks as its own
     half: Literal["call", "result", ""] = ""  # of a pair
     whole: bool = False  # travels as it came, or not at all
+    pages: int = 0  # of its media, each of which has one or more
 
     @property
     def sent(self) -> tuple[str, ...]:
@@ -472,7 +472,7 @@ class Reading(NamedTuple):
     @property
     def media(self) -> int:
         """How many images, sounds, files and pages of them it holds."""
-        return sum(len(part.media) for part in self.parts)
+        return sum(part.pages for part in self.parts)
 
     @property
     def texts(self) -> list[str]:
@@ -660,8 +660,8 @@ def _block(value: object, at: int, frame: list[str], fields: list[_Fields], inne
         return _thinking(value, at, frame)
     if kind == "media":
         text = canonical_json(value)
-        media = (hashlib.sha256(text.encode()).hexdigest(),) * _pages(text)
-        return Part("media", _media_words(block.inner), block=at, media=media, put_in=is_put_in(value))
+        part = Part("media", _media_words(block.inner), block=at, put_in=is_put_in(value))
+        return part._replace(media=(hashlib.sha256(text.encode()).hexdigest(),), pages=_pages(text))
     if block.shape.is_whole or kind in ("opaque", "state"):
         part = _opaque(value, at)._replace(shape=name, whole=block.shape.is_whole)
         if block.shape.bound != "pair" or not block.id:
@@ -693,8 +693,7 @@ def _arguments(call: Part) -> Any:
 def _result(content: object, id: str, holder: Mapping[str, Any], at: int, inner: list[_Fields]) -> Part:
     """Return the result of a call, in a block or a message. What has fields in its texts is added to `inner`."""
     texts = [content] if isinstance(content, str) and content else []
-    media: list[str] = []
-    sealed: list[str] = []
+    media, sealed, pages = list[str](), list[str](), 0
     blocks = content if isinstance(content, list) else [] if texts or content is None or content == "" else [content]
     for value in blocks:
         fields: list[_Fields] = []
@@ -705,11 +704,12 @@ def _result(content: object, id: str, holder: Mapping[str, Any], at: int, inner:
             inner += [(holder, known, at) for holder, known, _ in fields]
         texts += part.texts
         media += part.media
+        pages += part.pages
         sealed += part.sealed
     failed = holder.get("is_error") is True or holder.get("status") == "error"
     whole = blocks is content and any(kind_of(block) and shape_of(block).is_whole for block in blocks)
     part = Part("result", tuple(texts), id=id, block=at, media=tuple(media), failed=failed, half="result", whole=whole)
-    return part._replace(sealed=tuple(sealed)) if sealed else part
+    return part._replace(sealed=tuple(sealed), pages=pages) if sealed or pages else part
 
 
 def _text(value: object, at: int = -1) -> Part:
@@ -735,10 +735,10 @@ def _thinking(value: object, at: int, frame: list[str]) -> Part:
 
 
 def _pages(text: str) -> int:
-    """Return how many pages the base64 of a PDF shows; 1 where they are packed, and for what is no PDF."""
-    found = re.search(r"JVBERi0(?:[A-Za-z0-9+/]{4})+", text)  # which begins with %PDF-
+    """Return how many pages, up to 1,000, the base64 of a PDF shows; 1 where they are packed, or it is no PDF."""
+    found = re.search(r"JVBERi0[A-Za-z0-9+/]+", text)  # which begins with %PDF-
     data = b"" if found is None else b64decode(found[0][: len(found[0]) // 4 * 4])
-    return max(1, len(re.findall(rb"/Type\s*/Page\b", data)))
+    return max(1, sum(1 for _ in zip(range(1_000), re.finditer(rb"/Type\s*/Page\b", data), strict=False)))
 
 
 def _media_words(block: Mapping[str, Any]) -> tuple[str, ...]:

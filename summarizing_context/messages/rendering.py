@@ -56,7 +56,7 @@ def render_messages(
                 for who, text in parts_by_author(reading, part, names):
                     lines += [f"### {who}{ending}", *([_escape(text)] if text else [])]
                 if part.media and part.kind != "media":
-                    lines.append(f"[{len({*part.media})} image or file]")
+                    lines.append(f"[{len(part.media)} image or file]")
     return "\n".join(lines) if lines or not is_silent else THOUGHT_ONLY
 
 

@@ -97,7 +97,7 @@ def message_parts(index: int, group: Sequence[Entry]) -> list[PagePart]:
         names |= {part.id: part.name or "tool" for part in earlier.read(0).reading.parts if part.kind == "call"}
     reading = entry.read(index).reading
     labelled = [
-        (label, "\n".join(filter(None, (text, f"[{len({*part.media})} image or file]" if part.media else ""))))
+        (label, "\n".join(filter(None, (text, f"[{len(part.media)} image or file]" if part.media else ""))))
         for part in reading.parts
         for label, text in parts_by_author(reading, part, names, "injected")
     ] or [(reading.role, "")]

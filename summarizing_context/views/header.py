@@ -45,7 +45,7 @@ from summarizing_context.summarizers.extractive.lines import without_rules
 from summarizing_context.summarizers.extractive.summarizer import brief_of, cut_to
 from summarizing_context.summarizers.native import MOST_INSTRUCTIONS
 from summarizing_context.views.shrinking import says_nothing
-from summarizing_context.views.view import ActivationState, Room, Tail, TailItem, shown_within, told_of
+from summarizing_context.views.view import GOING_ON_SHARE, ActivationState, Room, Tail, TailItem, shown_within, told_of
 from summarizing_context.worker.native_blocks import NativeBlock
 from summarizing_context.worker.summary_cache import Focus, SummaryCache, note_text
 
@@ -753,17 +753,15 @@ MEMORIES_PREFACE = (
 def memory_block(texts: Sequence[str], room: Room, price: Price) -> TailItem | None:
     """Return as many memories as fit into their share of the room, best first, as one message; None where none does."""
     cap = min(1_000, room.pin_cap) - MESSAGE_TOKENS
-    flat = (" ".join(text.split()) for text in texts)
-    said = list_block("memories", MEMORIES_PREFACE, flat, cap, price)
+    said = list_block("memories", MEMORIES_PREFACE, (" ".join(text.split()) for text in texts), cap, price)
     return added(said, price) if said else None
 
 
 def memories_in(message: Message) -> int:
     """Return how many memories such a block holds; 0 for any other message of a view's head."""
-    content = message.get("content")
-    if not isinstance(content, str) or not content.startswith(f"<memories>\n{MEMORIES_PREFACE}"):
-        return 0
-    return sum(line.startswith("- ") for line in content.splitlines())
+    said = content if isinstance(content := message.get("content"), str) else ""
+    lines = said.splitlines() if said.startswith(f"<memories>\n{MEMORIES_PREFACE}") else ()
+    return sum(line.startswith("- ") for line in lines)
 
 
 def memory_text(content: str, metadata: Mapping[str, Any]) -> str:
@@ -801,8 +799,12 @@ def choose_staying(sources: Sources, stop: int, room: Room) -> Staying:
     log, price = sources.log, sources.price
     beside = sum(cost for cost in map(log.cost, log.staying(stop, len(log))) if cost <= room.staying_cap)
     stays = log.states or log.pinned.indexes or log.criticals or log.systems
-    newest = log.thinking_from(len(log)) if stays else -1  # an answer goes on from it, so it needs room as well
-    needed = int(1.4 * log.cost(int(newest))) if 0 <= newest < len(log) else 0
+    needed, newest = 0, log.thinking_from(len(log)) if stays else -1  # what an answer goes on from needs room as well
+    if 0 <= newest < len(log):
+        parts = log.entries[int(newest)].read(0).reading.parts
+        bound = price.texts([text for part in parts if part.whole or part.kind == "thinking" for text in part.sent])
+        shown = min(log.cost(int(newest)), bound + room.message_cap(0))  # what is long beside it is cut
+        needed = int(1.4 * shown) if shown <= GOING_ON_SHARE * room.shared else 0
     most = max(0, min(room.staying_cap, room.tokens - needed))
     items, left_out, said, left = list[TailItem](), list[int](), set[str](), most - beside
     bounds = log.bounds() if log.bound_thinking == "left_out" else Bounds()  # a group may be the last with results
@@ -824,9 +826,7 @@ def choose_staying(sources: Sources, stop: int, room: Room) -> Staying:
     held = {item.seq for item in items}
     pinned = [index for index in log.pinned.indexes[::-1] if index < stop]
     marked = (index for rows in (log.criticals, log.systems) for index in rows[: bisect_left(rows, stop)][::-1])
-    for index in dict.fromkeys((*pinned, *marked)):
-        if index in held:
-            continue
+    for index in (at for at in dict.fromkeys((*pinned, *marked)) if at not in held):
         if len(left_out) >= 32 and log.cost(index) > left:
             left_out.append(index)
             continue

@@ -123,7 +123,7 @@ class _Cutting:
                 emptied = {**message, content_key(message): []}
         frame = read_content(emptied).frame
         self.frames = named + price.texts(frame)
-        self.images = price.image_tokens * sum(len(part.media) for part in self.parts)
+        self.images = price.image_tokens * sum(part.pages for part in self.parts)
 
         # Tokens of each part, about: by its characters.
         words = max(1, tokens - MESSAGE_TOKENS - named - price.texts(reading.frame) - self.images)
@@ -364,5 +364,5 @@ def _joined(message: Message, reading: Reading, *, thinking: bool = False, silen
 
 def _media_left_out(parts: Sequence[Part]) -> list[str]:
     """How many images, sounds and files of these parts are not shown, as a line; none for none."""
-    files = sum(len({*part.media}) for part in parts)
+    files = sum(len(part.media) for part in parts)
     return [f"[{files} file{'s' * (files > 1)} left out]"] if files else []

@@ -259,8 +259,8 @@ class Tail:
         is_newest = piece.seq >= self.thinking_from
         is_tight = self.room.squeeze > TIGHT  # rather without its thinking than without the message
         ample = (GOING_ON_SHARE if is_newest and not is_tight else AMPLE_SHARE) * self.room.shared
-        if 0 < self.whole.stop <= piece.seq:  # it came later: an activation finds room for it
-            ample = inf
+        if 0 < self.whole.stop <= piece.seq:  # it came later: an activation finds room for it, if it is there
+            ample = GOING_ON_SHARE * self.room.tokens
         if thinks := thinks and whole + thoughts + min(cost - whole - thoughts, cap) <= ample:
             whole += thoughts
         if self.room.squeeze and whole > cap and not is_newest and not any(part.half for part in parts):

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from summarizing_context import Settings, open_context
+from summarizing_context.messages.reading import read_message
 from tests.behaviour import contexts
 from tests.behaviour.contexts import begun
 from tests.laws.builders import assistant, call, result, user
@@ -89,9 +90,43 @@ async def test_a_tool_that_was_found_stays_known_though_what_came_with_it_is_too
     assert [row["output_config"] for row in view if "output_config" in row][-1:] == [{"effort": "low"}]
 
 
+@pytest.mark.parametrize(("thought", "written"), [(10, 800), (1_500, 10)])
+async def test_a_critical_message_stays_beside_a_newest_one_that_is_cut(thought: int, written: int):
+    """A long file that is written, or thinking that no room could show, needs no more room than is given to it."""
+    log = [user([text("find the route", 4)]), assistant([text("yes", 1)])]
+    log += [{"role": "user", "content": [text("never forget", 150)], "critical": True}, assistant([text("no", 1)])]
+    log.append(user([text("go on", 1)]))
+    for number in range(25):
+        last = number == 24
+        thinking = {"type": "thinking", "thinking": "so the route it is " * (thought if last else 2), "signature": "s"}
+        given = {"path": "/a", "content": "a line of a file " * (written if last else 12)}
+        log.append(assistant([thinking, {"type": "tool_use", "id": f"c{number}", "name": "write", "input": given}]))
+        log.append(user([{"type": "tool_result", "tool_use_id": f"c{number}", "content": "done " * 60}]))
+    async with begun(log, of=Settings, max_tokens=4_000, token_counter="estimate", count_tokens=None) as context:
+        await context.compact()
+        view = await context.get_messages_for_request()
+    assert "never forget " * 150 in str(view)
+
+
+async def test_thinking_that_no_room_could_show_begins_no_view_anew():
+    log = [user([text("find the route", 4)])]
+    for number in range(60):
+        thinking = {"type": "thinking", "thinking": "so the route it is " * 4_000, "signature": f"s{number}"}
+        use = {"type": "tool_use", "id": f"c{number}", "name": "write", "input": {"path": f"/{number}"}}
+        log.append(assistant([thinking, use]))
+        log.append(user([{"type": "tool_result", "tool_use_id": f"c{number}", "content": "done " * 60}]))
+    options = {"max_tokens": 4_000, "token_counter": "estimate", "count_tokens": None}
+    async with begun(log, every=2, of=Settings, **options) as context:
+        assert 0 < context.statistics().activations < 10
+
+
 @pytest.mark.parametrize(
     ("pdf", "pages"),
-    [(b"%PDF-1.4 <</Type /Pages /Count 3>> " + b"<</Type /Page /Parent 1 0 R>> " * 3, 3), (b"%PDF-1.7 packed", 1)],
+    [
+        (b"%PDF-1.4 <</Type /Pages /Count 3>> " + b"<</Type /Page /Parent 1 0 R>> " * 3, 3),
+        (b"%PDF-1.7 packed", 1),
+        (b"%PDF-1.4 " + b"/Type /Page " * 2_000, 1_000),  # no provider takes more
+    ],
 )
 async def test_a_pdf_counts_by_its_pages_where_they_can_be_seen(pdf: bytes, pages: int):
     data = b64encode(pdf).decode()
@@ -101,3 +136,4 @@ async def test_a_pdf_counts_by_its_pages_where_they_can_be_seen(pdf: bytes, page
         async with open_context(Settings()) as context:
             await context.add_message({"role": "user", "content": [block]})
             assert context.statistics().history_tokens // 1_600 == pages
+        assert [len(part.media) for part in read_message({"role": "user", "content": [block]}).parts] == [1]

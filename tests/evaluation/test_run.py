@@ -76,6 +76,29 @@ def test_sessions_whose_summaries_a_model_writes_are_measured_together(tmp_path:
     assert report.left_out == [log.name for log in dataset.logs]
 
 
+def test_a_session_that_fails_stops_those_that_have_not_begun_alone(tmp_path: Path, monkeypatch):
+    """What the others have asked a model for is paid, and is kept."""
+    ended = list[str]()
+
+    async def measure_log(run: Run, cassette: Any, log: Any) -> dict[str, Any]:
+        await anyio.sleep(0.01)
+        if log is dataset.logs[0]:
+            raise SettingsError("no room")
+        await anyio.sleep(0.05)
+        ended.append(log.name)
+        return {}
+
+    monkeypatch.setattr(Run, "measure_log", measure_log)
+    dataset = Dataset.load(write(tmp_path / "logs", *range(5)))
+    settings = Settings(summarizer="openai", model="m", max_tokens=3_000)
+    for jobs, others in ((2, [dataset.logs[1].name]), (0, [])):
+        run = Run(dataset=dataset, arms=[Arm("ours", settings)], cassette=tmp_path / "c.jsonl", jobs=jobs)
+        with Cassette(tmp_path / "c.jsonl", "record") as cassette, pytest.raises(SettingsError, match="no room"):
+            run.report(cassette)
+        assert ended == others
+        ended.clear()
+
+
 def test_arms_differ_in_strategy_metrics_may_be_ones_own_and_what_is_asked_is_priced_ahead(tmp_path: Path):
     dataset, kept = Dataset.load(write(tmp_path, 1)), tmp_path / "replies.jsonl"
     arms = [Arm("wide", SMALL), Arm("truncate", replace(SMALL, strategy="truncate")), Arm("tail"), Arm("cliff")]
