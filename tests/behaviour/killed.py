@@ -45,7 +45,7 @@ asyncio.run(warm_up())
 
 
 async def run(tell: Callable[[str], None], program: str, folder: Path, env: dict[str, str], wanted: int) -> None:
-    """Run a program in a folder; it is killed when it comes to the wanted point, whose name is told."""
+    """Run a program in a folder and kill it at the requested point, after passing the name of the point to `tell`."""
     numbers = itertools.count(1)
 
     def pass_point(name: str) -> None:

@@ -134,7 +134,7 @@ WRONG = {
 }
 
 
-async def test_what_is_wrong_with_a_command_is_told_not_raised():
+async def test_what_is_wrong_with_a_command_is_answered_with_its_error():
     async with opened(LOG) as context:
         for text, says in WRONG.items():
             result = await run(context, text)

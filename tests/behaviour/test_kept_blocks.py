@@ -95,8 +95,8 @@ async def test_reopening_and_restoring_give_the_same_bytes(tmp_path: Path):
     async with begun(store=tmp_path / "s.db") as context:
         assert (await context.get_messages_for_request(), await context.plan()) == then
         await context.compact()
-        anew = await context.get_messages_for_request()
-        assert [block(anew, tag) for tag in BLOCKS] == [block(view, tag) for tag in BLOCKS]
+        rebuilt = await context.get_messages_for_request()
+        assert [block(rebuilt, tag) for tag in BLOCKS] == [block(view, tag) for tag in BLOCKS]
 
 
 async def test_of_a_plan_without_room_the_open_items_stay_longest_and_in_order():

@@ -120,7 +120,7 @@ HOSTS: dict[str, Any] = {  # of a history, `at` a place from its end, with rows 
 @example(edits=[("append", 0, 4)] * 6, with_keys=True)
 @example(edits=[("compact", 0, 1), ("append", 0, 4), ("fork", 9, 2), ("other", 0, 3)], with_keys=False)
 async def test_any_edits_of_a_host_leave_log_and_views_as_set_messages_does(edits, with_keys):
-    """`each` is set anew at every step, so it activates at every step: it is compared by the log, and by the first
+    """`each` is replaced at every step, so it activates at every step: it is compared by the log, and by the first
     view of a provider. `twin` is set only where the host rewrote its past: its running view is the same too."""
     async with open_context(tiny()) as ours, open_context(tiny()) as each, open_context(tiny()) as twin:
         history, known = talk(10), list[Message]()
