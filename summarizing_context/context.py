@@ -141,7 +141,8 @@ class SummarizingContext:
         view, latest = session.views.view(key, budget, report), session.views.latest
         if latest is not None and latest.is_unsaved and latest.state.serial:
             latest.is_unsaved = False
-            await session.save_state(latest.key, latest.state)  # a later process gives up the same calls
+            # a later process gives up the same calls
+            await session.save_state(latest.key, latest.state.on(session.log))
         session.key, session.budget, session.requested_at = key, budget, session.clock.now()
         if window != self._window:
             self._window, asked, cache = window, window.cache_lifetime, self._models.cache_of(window.model)
@@ -645,7 +646,7 @@ class SummarizingContext:
         if (log.version, len(log)) == newest and log.entries[-1] is entry:
             self._recalled_for = newest
             if recalled is not None:
-                log.recall(recalled)
+                await session.recall(recalled)
 
     async def _activate(self, request: ActivationRequest | None, focus: str | None = None) -> ActivationReport:
         session = self._session.check()

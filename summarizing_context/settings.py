@@ -569,7 +569,7 @@ class Settings:
     )
     memory_include: Literal["off", "auto"] = _setting("off", "`auto` shows memories near the newest human message.")
     recall_include: Literal["off", "auto"] = _setting(
-        "off",
+        "auto",
         "`auto` shows, behind a new message of a person, what the log holds about it and the view leaves out, in about "
         "a twenty-fifth of the room.",
     )

@@ -154,7 +154,7 @@ class Entry(msgspec.Struct, eq=False, gc=False):
     fresh: tuple[Message, Reading] | None = None  # what it was made of: the next view need not parse it again
     _typed_length: int | None = None  # of a short message read when it is asked for
     _traits: int | None = None  # read when groups are ranked
-    recalled: Recalled | None = None  # what views show behind it, as long as the process runs
+    recalled: Recalled | None = None  # what views show behind it
 
     @property
     def is_page(self) -> bool:
@@ -218,7 +218,7 @@ def make_entry(message: Message, counter: TokenCounter, data: bytes | None = Non
 
 
 class Recalled(NamedTuple):
-    """A page of the past, which passes as ephemeral messages do, and the messages that it cites."""
+    """A page of the past that views show behind a message, kept beside the log, and the messages that it cites."""
 
     page: Entry
     cited: frozenset[int]
@@ -294,6 +294,42 @@ def load_verdicts(stored: Iterable[StoredVerdict]) -> dict[bytes, Verdict]:
     return verdicts
 
 
+PAGES = "page-1"  # version under which pages are kept, as verdicts are
+_pages = msgspec.msgpack.Decoder(tuple[int, list[int], bytes])
+
+
+def stored_page(index: int, data: bytes, recalled: Recalled) -> StoredVerdict:
+    """Return what the store keeps of the page behind the message of these bytes at a place."""
+    text = decode_message(recalled.page.data)["content"].encode("utf-8", "surrogatepass")
+    page = msgspec.msgpack.encode((index, sorted(recalled.cited), text))
+    return StoredVerdict(_name_at(index, data), PAGES, page)
+
+
+def placed_pages(pages: Iterable[bytes], log: Sequence[bytes]) -> list[tuple[int, StoredVerdict]]:
+    """Return the rows of pages that stood in another store, each with its place; none for one that cannot be read."""
+    rows: list[tuple[int, StoredVerdict]] = []
+    for page in pages:
+        with suppress(msgspec.MsgspecError):
+            if 0 <= (index := _pages.decode(page)[0]) < len(log):
+                rows.append((index, StoredVerdict(_name_at(index, log[index]), PAGES, page)))
+    return rows
+
+
+def load_pages(stored: Iterable[StoredVerdict], log: Sequence[Entry], counter: TokenCounter) -> None:
+    """Have entries of a log show their pages again. One of another message, or that cannot be read, is left out."""
+    for row in stored:
+        with suppress(msgspec.MsgspecError, UnicodeDecodeError):
+            if row.version == PAGES:
+                index, cited, data = _pages.decode(row.verdict)
+                if 0 <= index < len(log) and row.digest == _name_at(index, log[index].data):
+                    text = data.decode("utf-8", "surrogatepass")
+                    log[index].recalled = Recalled.made(text, counter.count(text), cited)
+
+
+def _name_at(index: int, data: bytes) -> bytes:
+    return message_name(b"%d %b" % (index, data))
+
+
 BREATH = 100  # messages between two turns of the event loop
 
 
@@ -337,9 +373,13 @@ class Intake:
             await self.in_thread(partial(take, some))
         return entries
 
-    def stored(self, entry: Entry) -> StoredEntry:
+    def stored(self, entry: Entry, index: int = 0) -> StoredEntry:
+        """Return what the store keeps of an entry; `index` is the place of one that has a page."""
         verdict = self.verdicts.get(message_name(entry.data)) if self.verdicts and entry.facts.human else None
-        return StoredEntry(entry.data, self.stored_facts(entry), stored_verdict(entry.data, verdict))
+        rows = stored_verdict(entry.data, verdict)
+        if entry.recalled is not None:
+            rows = *rows, stored_page(index, entry.data, entry.recalled)
+        return StoredEntry(entry.data, self.stored_facts(entry), rows)
 
     def stored_facts(self, entry: Entry) -> bytes:
         """Return the facts of an entry, behind checksums of the message's bytes and of their own."""

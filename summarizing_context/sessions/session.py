@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -25,7 +26,18 @@ import msgspec
 from summarizing_context import errors
 from summarizing_context.concurrency import Events, finish_despite_cancellation, in_turns, running_loop
 from summarizing_context.errors import MessageError, SettingsError, StoreError, UndoError, briefly
-from summarizing_context.log.entries import Entry, Intake, decode_entry, load_verdicts, message_name, stored_verdict
+from summarizing_context.log.entries import (
+    Entry,
+    Intake,
+    Recalled,
+    decode_entry,
+    load_pages,
+    load_verdicts,
+    message_name,
+    placed_pages,
+    stored_page,
+    stored_verdict,
+)
 from summarizing_context.log.message_log import MessageLog, PinList, decode_pins, encode_pins
 from summarizing_context.log.tree import stand_ins
 from summarizing_context.messages.reading import Message, canonical_json, check_message, decode_message, encode_message
@@ -200,6 +212,8 @@ def _estimate(sent: Sent, cache: PromptCache, price: ModelPrice | None, total: i
     return Took(0, read, 0, rest) if sent.lifetime > cache.seconds() else Took(0, read, rest)
 
 
+_marks = msgspec.json.Decoder(tuple[states.Marks, list[bytes]])  # of a view in a checkpoint, with its packed pages
+
 logger = logging.getLogger("summarizing_context")  # one name for all sessions, as the documents give it
 
 _acted_on: ContextVar[object | None] = ContextVar("announcement_acted_on", default=None)  # by a hook
@@ -349,6 +363,7 @@ class Session:
         if derived:
             warning = "what was derived from messages could not be kept; it is derived again at the next opening"
             await self.keep(partial(self.store.save_facts, self.id, derived), warning)
+        load_pages(stored.verdicts, entries, self.counter)
         await self.in_thread(partial(log.fill, entries))
         if self.learner is not None:
             self.learner.opened(len(log), stored.updated_at)
@@ -412,6 +427,14 @@ class Session:
                 logger.warning("%s: %s", warning, error)
             self.last_error = str(error)
 
+    async def recall(self, recalled: Recalled) -> None:
+        """Show a page behind the newest message, also when the session is opened again."""
+        self.log.recall(recalled)
+        newest = len(self.log) - 1
+        rows = [(newest, stored_page(newest, self.log.entries[newest].data, recalled))]
+        warning = "a page of the past could not be kept; views show it until the session is closed"
+        await self.keep(partial(self.store.save_verdicts, self.id, rows), warning)
+
     @property
     def first_request(self) -> Entry | None:
         """The first message that a person wrote."""
@@ -471,6 +494,10 @@ class Session:
             keep = present.common_prefix(log)
             if keep == len(present) == len(durable) and present.messages == keep and len(durable) == len(log):
                 return
+            for entry, before in zip(durable[keep:], present.entries[keep:], strict=False):
+                # hosts change what they put around a person's words, such as reminders; then its page stays
+                if before.recalled is not None and entry.read(0).reading.typed == before.read(0).reading.typed:
+                    entry.recalled = before.recalled
             pinned, filled = present.pinned, await self._filled(log)
 
             async def commit() -> None:
@@ -478,7 +505,8 @@ class Session:
                 keep, committed = -1, partial(self.foreground.change, partial(self._replaced, filled))
                 while keep != present.common_prefix(log):  # again where it was added to meanwhile
                     keep = present.common_prefix(log)
-                    rest = [self.intake.stored(entry) async for entry in in_turns(durable[keep:])]
+                    placed = list(enumerate(durable))[keep:]
+                    rest = [self.intake.stored(entry, at) async for at, entry in in_turns(placed)]
                 if keep == len(present):
                     await store.replace(self.id, keep, rest, committed)
                 else:
@@ -561,9 +589,15 @@ class Session:
 
     def provider_views(self) -> list[base.StoredProviderView]:
         """Return what each provider is shown, as checkpoints keep it."""
+        log, views = self.log, self.views.provider_views
+        first = bisect_left(log.humans, min((one.state.stop for one in views), default=0))
+        shown = [(at, entry) for at in log.humans[first:] if (entry := log.entries[at]).recalled is not None]
+        pages = [stored_page(at, entry.data, entry.recalled).verdict for at, entry in shown if entry.recalled]
         return [
-            base.StoredProviderView(one.key, states.encode_state(one.state), msgspec.json.encode(one.marks).decode())
-            for one in self.views.provider_views
+            base.StoredProviderView(
+                one.key, states.encode_state(one.state), msgspec.json.encode((one.marks, pages)).decode()
+            )
+            for one in views
         ]
 
     def _replaced(self, filled: MessageLog, *, is_back: bool = False) -> None:
@@ -588,7 +622,7 @@ class Session:
         for key, data, marks in there.provider_views:
             if (state := states.usable_state(self.log, data)) is not None:
                 self.log.take_interruptions(state.interruptions)
-                self.views.restore(key, state, msgspec.json.decode(marks, type=states.Marks))
+                self.views.restore(key, state, _marks.decode(marks)[0])
         self._begin_here()
 
     async def save_checkpoint(self, name: str | None = None) -> Checkpoint:
@@ -619,6 +653,8 @@ class Session:
         async with self.changing:
             there = await self.store.checkpoints.load(self.id, id)
             entries, _ = await self.in_thread(partial(self._decoded, there.entries))
+            pages = {page for _, _, marks in there.provider_views for page in _marks.decode(marks)[1]}
+            load_pages([row for _, row in placed_pages(pages, [one.data for one in entries])], entries, self.counter)
             filled = await self._filled(entries, states.cuts_of(one.state for one in there.provider_views)[0])
             back = partial(self.foreground.change, partial(self._go_back, filled, there))
             id, place, views = there.checkpoint.id, self.place, self.provider_views()
@@ -629,8 +665,10 @@ class Session:
             async for at, entry in in_turns(list(enumerate(self.log.entries))):
                 if entry.facts.human and (verdict := self.log.verdicts.get(message_name(entry.data))):
                     rows += [(at, row) for row in stored_verdict(entry.data, verdict)]
+                if entry.recalled is not None:
+                    rows.append((at, stored_page(at, entry.data, entry.recalled)))
             if rows:
-                warning = "standing rules could not be kept; they are asked for again when it is opened"
+                warning = "rules and pages could not be kept; rules are asked for again when it is opened"
                 await self.keep(partial(self.store.save_verdicts, self.id, rows), warning)
         return made
 

@@ -1,6 +1,6 @@
 """Sessions travel between any two stores: all of one is a document in the types that JSON has.
 
-Facts of messages travel as base64, states of views as the characters of the same numbers.
+Facts of messages and recalled pages travel as base64, states of views as the characters of the same numbers.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from base64 import b64decode, b64encode
 from typing import Any
 
 from summarizing_context.errors import StoreCorruptError, StoreError
-from summarizing_context.log.entries import PASSED, stored_verdict, unsealed
+from summarizing_context.log.entries import PAGES, PASSED, placed_pages, stored_verdict, unsealed
 from summarizing_context.messages.reading import check_message, decode_message, encode_message, read_message
 from summarizing_context.settings import Settings
 from summarizing_context.stores import base
@@ -54,6 +54,7 @@ async def export_session(store: base.SessionStore, info: base.SessionInfo) -> tu
             for key, (one, place) in (await store.summaries_of(info.session_id)).items()
         ],
         "activations": [] if damaged else [(key, state.decode("latin-1")) for key, state in stored.activations],
+        "pages": [b64encode(one.verdict).decode() for one in stored.verdicts if one.version == PAGES and not damaged],
         "checkpoints": checkpoints,
         "memories": [[memory.content, memory.metadata, memory.updated_at] for memory in memories],
     }
@@ -104,6 +105,8 @@ async def import_session(store: base.SessionStore, document: dict[str, Any]) -> 
                 await store.checkpoints.save(name, one["name"], base.Place(stored.log_version, one["seq"]), views)
         for provider_key, state in document["activations"]:
             await store.save_activation(name, provider_key, state.encode("latin-1"))
+        pages = map(b64decode, document.get("pages", ()))
+        await store.save_verdicts(name, placed_pages(pages, [entry.message for entry in entries]))
         await store.save_pins(name, document["pins"], lambda: None)
         if document["budget"] is not None:
             await store.save_request(name, document["budget"], document.get("title"))

@@ -381,9 +381,8 @@ class Viewer:
                 shown = view.beside or before
                 was = Room(shown.room, self._settings).setting_aside(shown.staying)
                 because = "budget_lowered" if room.tokens < was.tokens and tokens <= was.high else "high_water"
-            state = state.on(log)
             counts = len(plan.tail.items), sum(item.seq >= 0 for item in plan.pins)
-        state = msgspec.structs.replace(state, serial=before.serial + 1, reason=because, system=system)
+        state = msgspec.structs.replace(state, serial=before.serial + 1, reason=because, system=system).on(log)
         after = plan.tokens
         sizes = system_tokens + tokens, system_tokens + after, tokens - after
         report = ActivationReport(True, because, *sizes, *counts)

@@ -52,6 +52,7 @@ async def test_of_a_long_result_only_the_lines_around_the_words_are_shown_and_an
 
 # Shown unasked, behind what a person asks.
 
+REMINDER = "<system-reminder>Mind the tests.</system-reminder>"
 QUESTION = user("Who owns the staging database, and on which port does it listen?")
 recalling = partial(opened, LONG, recall_include="auto", max_tokens=6_000)
 
@@ -81,20 +82,34 @@ async def test_what_the_log_holds_about_a_new_question_stands_behind_it_and_stay
         assert sum(SAID in page for page in pages) == 1
 
 
-async def test_pages_are_lost_at_reopening_as_ephemeral_messages_are(tmp_path: Path):
-    given: dict[str, Any] = {"recall_include": "auto", "max_tokens": 6_000, "store": tmp_path / "run.db"}
+async def test_pages_stand_in_views_again_at_reopening_unless_their_message_was_replaced(tmp_path: Path):
+    given: dict[str, Any] = {"max_tokens": 6_000, "store": tmp_path / "run.db"}
     async with opened(LONG, **given) as context:
         await context.add_message(QUESTION)
-        changing = asyncio.create_task(context.set_messages([*LONG, QUESTION, *FILLER[:9]]))
+        asked = await context.get_messages_for_request()
+        await context.add_message(assistant("Ursula; 6543."))
+        answered = await context.get_messages_for_request()
+        assert (SAID in asked[-1]["content"], answered[: len(asked)]) == (True, asked)
+    async with begun(**given) as context:
+        assert await context.get_messages() == [*LONG, QUESTION, assistant("Ursula; 6543.")]
+        assert await context.get_messages_for_request() == answered
+        checkpoint = await context.checkpoint()
+        # with other words around a person's words the page stays; not where another message stands
+        around = user([{"type": "text", "text": QUESTION["content"]}, {"type": "text", "text": REMINDER}])
+        await context.set_messages([*LONG, around, assistant("Ursula; 6543.")])
+        assert SAID in (await context.get_messages_for_request())[-2]["content"]
+        changing = asyncio.create_task(context.set_messages([*LONG, assistant("Ursula asks."), QUESTION, *FILLER[:9]]))
         await context.next_view()  # while that goes on
         await changing
-        await context.add_message(QUESTION)
         await context.get_messages_for_request()
-        await context.add_message(assistant("Ursula; 6543."))
-    async with begun(**given) as context:
-        log = await context.get_messages()
-        assert log == [*LONG, QUESTION, *FILLER[:9], QUESTION, assistant("Ursula; 6543.")]
-        assert (await context.get_messages_for_request())[-2:] == log[-2:]
+    async with begun(**given) as context:  # and with a checkpoint
+        assert not any("<recalled " in str(row) for row in await context.get_messages_for_request())
+        await context.restore(checkpoint)
+        assert await context.get_messages_for_request() == answered
+        await context.fork(await context.checkpoint(), "beside")
+    for session_id in ("default", "beside"):
+        async with begun(**given, session_id=session_id) as context:
+            assert await context.get_messages_for_request() == answered
 
 
 async def test_a_small_request_or_a_search_that_fails_costs_no_view_and_no_page(

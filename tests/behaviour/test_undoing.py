@@ -19,7 +19,7 @@ from tests.laws.judge import SMALL
 from tests.laws.summarizers import Counting
 
 BUDGET = 3_000
-SIZES: dict[str, Any] = {"of": small, "max_tokens": BUDGET, "session_id": "s"}
+SIZES: dict[str, Any] = {"of": small, "max_tokens": BUDGET, "session_id": "s", "recall_include": "off"}
 
 
 def opened(**given: Any) -> Any:

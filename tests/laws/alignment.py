@@ -16,7 +16,14 @@ from .repairs import LATE_NOTE, SHRUNK, SPLIT, STAND_IN, explain, is_late_note, 
 from .shapes import Message, answered_ids, blocks, called_ids, canonical, canonical_once, result_contents
 
 COUNT = re.compile(r"^\[(\d+) calls? left out\]$")
+PAGE = re.compile(r'<recalled messages="\d+-\d+" detail="recall">\n.*\n</recalled>', re.DOTALL)
 MUTE = re.compile(r"…|\[… \d+ tokens left out …\]|\[\d+ calls? left out\]")
+
+
+def is_page(row: Message) -> bool:
+    """Whether a row is a page of the past, and nothing else."""
+    said = row.get("content")
+    return set(row) == {"role", "content"} and row["role"] == "user" and bool(PAGE.fullmatch(str(said)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +87,8 @@ class _Walk:
             return False
         self.repairs.update(found)
         self.at += 1
+        if entry.get("role") == "user" and self.at < len(self.view) and is_page(self.view[self.at]):
+            self.at += 1  # what the log holds about what a person says
         return True
 
     def _results(self, group: CallGroup) -> None:
