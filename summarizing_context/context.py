@@ -6,6 +6,7 @@ import logging
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import astuple
 from functools import partial
 from math import inf
 from typing import Any, Literal
@@ -78,8 +79,7 @@ class SummarizingContext:
         """The view handed out last; None before the first."""
         self._ratio, self._samples = 1.0, 0  # tokens that a provider counts for one counted here; of so many requests
         self._window: ProviderWindow | None = None  # of the last request
-        self._last_notified: tuple[str | None, int] = (None, 0)  # provider key and budget
-        self._titled: Entry | None = None  # the message whose beginning is the title that the store was told
+        self._told: tuple[str | None, int, Entry | None] = None, 0, None  # of requests, as observers and the store know
         self.memory = Memory(session, session.store.memories, embedding_search)
         """What sessions of this project keep for each other: `store`, `retrieve`, `update`, `forget`."""
         found_in = session.counter.count, session.store.index, session.id
@@ -158,14 +158,13 @@ class SummarizingContext:
             session.waking = session.loop.call_soon(session.wake)
         if session.views.latest is not None and not session.read_only:  # a restore may have come meanwhile
             self._cache.send(view, window)
-        (told, before), first = self._last_notified, session.first_request
+        (told, before, titled), first = self._told, session.first_request
         is_other = told != window.key or abs(budget - before) > 0.02 * before
         if is_other:
-            self._last_notified = (window.key, budget)
             changed = {"budget": budget, "before": before or None, "provider": window.key, "window": window.window}
             session.notify("budget_changed", changed)
-        if is_other or first is not self._titled:
-            self._titled = first
+        if is_other or first is not titled:
+            self._told = window.key, budget if is_other else before, first
             warning = "the budget of a session could not be kept with it"
             await session.keep(partial(session.store.save_request, session.id, budget, session.title()), warning)
         return view
@@ -287,7 +286,7 @@ class SummarizingContext:
         counts as failed: it is left out of these figures."""
         self._session.check()
         took = Took(input_tokens, cache_read, cache_write, cache_write_long, output_tokens)
-        for count in (input_tokens, cache_read, cache_write, cache_write_long, output_tokens):
+        for count in astuple(took):
             if type(count) is not int or count < 0:
                 raise SettingsError(f"observe_usage got {briefly(count)}; usage is in tokens, ints of at least 0")
         if (view := self.last_view) is not None:
@@ -365,13 +364,10 @@ class SummarizingContext:
         try:
             with anyio.CancelScope(shield=True):
                 async with self._closing as ends:  # each of them, whatever the others do
-                    if (learner := self._session.learner) is not None:
-                        ends.push_async_callback(learner.close)
                     ends.push_async_callback(self.memory.close)
+                    if self._session.learner is not None:  # first, what the session teaches: a second for the model
+                        ends.push_async_callback(self._session.learner.leave, 1.0)
                     await self._session.worker.stop()
-                    if learner is not None:  # learn what the session teaches, within a second
-                        with anyio.move_on_after(2):
-                            await learner.leave(1.0)
         except BaseException:
             self._is_cut_short = True
             raise
@@ -395,10 +391,10 @@ class SummarizingContext:
         session = self._session.check()
         if isinstance(tokens, bool) or not isinstance(tokens, int) or not 0 <= tokens <= session.budget:
             raise SettingsError(f"make_space got {briefly(tokens)}; tokens are an int from 0 to {session.budget}")
-        memories, now, report = await self.memory.choose(), session.used_tokens(), None
+        now = session.used_tokens()
         if now + tokens > session.budget:
-            report = await session.activate(session.key, session.budget, "explicit", memories)
-        return ActivationReport(False, "explicit", now, now, 0) if report is None else report
+            return await self._activate(None)
+        return ActivationReport(False, "explicit", now, now, 0)
 
     def standing_rules(self) -> list[StandingRule]:
         """Return the rules that the human has typed, oldest first, those that a later message ends included."""
@@ -525,7 +521,7 @@ class SummarizingContext:
         its meaning; the best first. `scope` says whose messages: the memories are those that this session shares, or,
         with `all`, all of the store. A query is plain words; nothing in it is an operator."""
         session = self._session.check()
-        return await find_hits(session.settings, session.store.index, self.memory, query, scope, limit)
+        return await find_hits(session, self.memory, query, scope, limit)
 
     async def expand(
         self, node_or_range: Place, detail: Detail = "full", max_tokens: int = 2_000, cursor: str | None = None
