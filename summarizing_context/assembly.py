@@ -305,9 +305,3 @@ def postgres_door(module: str) -> Any:
     if find_spec("psycopg") is None:
         raise MissingExtraError("postgres", "a store in PostgreSQL needs psycopg")
     return import_module(f"summarizing_context.contrib.postgres.{module}")
-
-
-def recipe_of(settings: Settings) -> Recipe:
-    """Return how the summaries of these settings would be made. Need no key and make no call."""
-    caller = make_caller(settings, None, read_only=True)
-    return Recipe(settings, caller.recipe, own=isinstance(caller, ExtractiveSummarizer), redact=None)

@@ -22,7 +22,7 @@ from summarizing_context.log.kept_texts import Plan, StandingRule
 from summarizing_context.log.ledger import Fact
 from summarizing_context.log.message_log import BoundThinking, OpenCall, Pin
 from summarizing_context.log.tree import HeaderNode, Node, stand_ins
-from summarizing_context.messages.reading import Message, check_message
+from summarizing_context.messages.reading import Message, check_message, encodable
 from summarizing_context.models import FREE, ModelTable, ProviderWindow, read_provider
 from summarizing_context.retrieval.embeddings import EmbeddingSearch
 from summarizing_context.retrieval.pages import Detail, Page, Pages, Place
@@ -134,7 +134,7 @@ class SummarizingContext:
 
         # who only looks, and names no provider, sees what the last one was shown
         key = session.key if provider is None and session.read_only else window.key
-        memories = await self.memory.choose() if session.settings.memory_include == "auto" else ()
+        memories = await self.memory.choose()
         if session.settings.recall_include == "auto" and session.views.covers and not session.read_only:
             await self._recall_for_newest(budget)
         report = await session.activate(key, budget, session.idle, memories, begin=lead, for_request=True)
@@ -449,18 +449,17 @@ class SummarizingContext:
         checkpoints and forks; one whose message leaves the log goes with it. Raises `SettingsError`."""
         session, what = self._session.check(writes=True), index_or_text
         log = session.log
-        if isinstance(what, str):
-            if not what.strip() or len(what) > 2_000 or what.encode("utf-8", "replace").decode() != what:
-                raise SettingsError("a pinned text has 1-2,000 whole characters; pin its message by the index")
-            pin = Pin("", text=what)
-        elif isinstance(what, bool) or not isinstance(what, int):
+        if isinstance(what, bool) or not isinstance(what, int | str):
             raise SettingsError(f"what is pinned is a message's index (int) or a text (str), not {type(what).__name__}")
+        if isinstance(what, str) and (not what.strip() or len(what) > 2_000 or encodable(what) != what):
+            raise SettingsError("a pinned text has 1-2,000 whole characters; pin its message by the index")
         async with session.changing:
-            if isinstance(what, int):
-                if not 0 <= what < len(log):
-                    said = f"there is no message {briefly(what)} to pin; the log has {len(log)}, from 0 on"
-                    raise SettingsError(said)
+            if isinstance(what, str):
+                pin = Pin("", text=what)
+            elif 0 <= what < len(log):
                 pin = Pin("", what, content=log.entries[what].facts.content.hex())
+            else:
+                raise SettingsError(f"there is no message {briefly(what)} to pin; the log has {len(log)}, from 0 on")
             changed, id = log.pinned.added(pin)
             await session.keep_pins(changed)
         return id

@@ -80,15 +80,13 @@ def is_address(store: object) -> bool:
 def shown_store(store: object) -> str:
     """Return the name of a store for people, without a password; nothing behind the scheme where it is not clear what
     the password is."""
-    if not is_address(store):
-        like = _LIKE_AN_ADDRESS.match(str(store))
-        return str(store) if like is None else f"{(like[1] or like[2] or '').lower()}://…".removeprefix("://")
-    scheme, mark, rest = str(store).partition("://")
-    info, at, place = rest.rpartition("@")
-    if re.search(r"[/?#@]", info):  # that should have been escaped
-        return f"{scheme}{mark}…"
+    if (like := _LIKE_AN_ADDRESS.match(str(store))) is None:
+        return str(store)
+    scheme, (info, at, place) = (like[1] or like[2] or "").lower(), str(store).partition("://")[2].rpartition("@")
+    if not is_address(store) or re.search(r"[/?#@]", info):  # that should have been escaped
+        return f"{scheme}://…".removeprefix("://")
     place = re.sub(r"(?i)(?<=[?&])(\w*password\w*=)[^&]*", r"\1***", place)
-    return f"{scheme}{mark}{info.partition(':')[0]}{at}{place}"
+    return f"{scheme}://{info.partition(':')[0]}{at}{place}"
 
 
 def _read_place(value: Any) -> str | Path:

@@ -217,13 +217,10 @@ class MemoryExtractor:
 
     async def _read_by_model(self, piece: _Piece, caller: Caller) -> tuple[list[Item], int]:
         """Return what a model proposes, or has proposed before, and how many the record does not bear out."""
-        recipe, log = self.work.recipe, self.log
-        most, segment, entries = recipe.memory_tokens, self._segment(piece.leaf), log.entries[piece.start : piece.stop]
-        group = log.hashes[piece.leaf - segment.part] if segment.parts > 1 else ""
-        key, source = (
-            SummaryKey(piece.hash, recipe.hash_of("memory", most)),
-            self._sources.source(segment, group, entries),
-        )
+        recipe, hashes, segment = self.work.recipe, self.log.hashes, self._segment(piece.leaf)
+        most, entries = recipe.memory_tokens, self.log.entries[piece.start : piece.stop]
+        key = SummaryKey(piece.hash, recipe.hash_of("memory", most))
+        source = self._sources.source(segment, hashes[piece.leaf - segment.part] if segment.parts > 1 else "", entries)
 
         def job() -> SummaryJob:
             content = cut_results(source())  # without the middles of long results: what lasts is seldom in them

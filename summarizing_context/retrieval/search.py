@@ -61,7 +61,7 @@ class Memory:
 
     def __init__(self, session: Session, memory_store: MemoryStore, embedding_search: EmbeddingSearch | None) -> None:
         self._session, self._memory_store, self._embedding_search = session, memory_store, embedding_search
-        self.scope = MemoryScope(session.settings.project, session.settings.session_id)
+        self._scope = MemoryScope(session.settings.project, session.settings.session_id)
         self._answered: int | None = None  # human message that the present choice was made for
         self._looking: asyncio.Task[None] | None = None
         self._store_error: str | None = None
@@ -86,7 +86,7 @@ class Memory:
         if isinstance(about := given.get("about"), str) and (subject := normal_subject(about)):
             given["subject"] = subject
         memory = NewMemory(_checked(content), given)
-        (kept,) = await keep_memories(self._memory_store, self.scope, [memory], renew=renew and bool(given))
+        (kept,) = await keep_memories(self._memory_store, self._scope, [memory], renew=renew and bool(given))
         notify_of_memory(self._session.notify, kept, given)
         return kept
 
@@ -96,19 +96,19 @@ class Memory:
         self._session.check()
         check_query(query, limit, "memories")
         least = self._session.settings.similarity_threshold or 0.0
-        found, _ = await self.found(query, self.scope)
+        found, _ = await self._found(query, self._scope)
         return [memory for memory in found if memory.score >= least][:limit]
 
     async def update(self, id: str, content: str, metadata: Mapping[str, Any] | None = None) -> None:
         """Replace what a memory says, and its metadata if given. Raises `MemoryNotFoundError`."""
         self._session.check(writes=True)
         given = None if metadata is None else _checked_metadata(metadata)
-        await update_memory(self._memory_store, self.scope, _checked_id(id), _checked(content), given)
+        await update_memory(self._memory_store, self._scope, _checked_id(id), _checked(content), given)
 
     async def forget(self, id: str) -> None:
         """Remove a memory; its bytes leave the file with the store's next `purge`. Raises `MemoryNotFoundError`."""
         self._session.check(writes=True)
-        await update_memory(self._memory_store, self.scope, _checked_id(id), None)
+        await update_memory(self._memory_store, self._scope, _checked_id(id), None)
 
     async def close(self) -> None:
         if self._looking is not None:
@@ -116,7 +116,7 @@ class Memory:
         if self._embedding_search is not None:
             await self._embedding_search.close()
 
-    async def found(
+    async def _found(
         self, query: str, scope: MemoryScope | None, *, by_meaning: bool = True
     ) -> tuple[list[MemoryEntry], Mapping[str, float]]:
         """Return the nearest memories, and those that were found by meaning: all but those of which the embedding makes
@@ -165,7 +165,7 @@ class Memory:
 
     async def _offer(self, said: str, *, by_meaning: bool) -> None:
         try:
-            found, _ = await self.found(said, self.scope, by_meaning=by_meaning)
+            found, _ = await self._found(said, self._scope, by_meaning=by_meaning)
         except StoreError as error:  # a view is due in any case
             self._store_error = str(error)
             return
@@ -227,7 +227,7 @@ async def find_hits(session: Session, memory: Memory, query: str, scope: str, li
 
     # memories that hold a word of the query or come near its meaning: at the message that taught them, else here
     memories = list[Match]()
-    found, by_meaning = await memory.found(query, None if scope == "all" else memory.scope)
+    found, by_meaning = await memory._found(query, None if scope == "all" else memory._scope)
     for one in found:
         if one.score >= (NEAR if least is None and one.id in by_meaning else least or 0.0):
             said_in, message = one.metadata.get("session_id"), one.metadata.get("message")
@@ -235,10 +235,9 @@ async def find_hits(session: Session, memory: Memory, query: str, scope: str, li
             whose = said_in if isinstance(said_in, str) else session.id
             memories.append(Match("memory", whose, *place, one.score, one.content, int(one.id[1:])))
 
-    terms = query_terms(query)
-
     # of matches by words those that hold more of the terms come first
-    scored, only = [], (session.id if scope == "session" else None, project if scope == "project" else None)
+    terms, scored = query_terms(query), list[Match]()
+    only = (session.id if scope == "session" else None, project if scope == "project" else None)
     for match in await session.store.index.find(terms, Scope(session.id, *only), 3 * limit):
         lowered = match.text.lower()
         coverage = sum(re.search(_pattern(term), lowered) is not None for term in terms) / max(1, len(terms))
@@ -246,9 +245,8 @@ async def find_hits(session: Session, memory: Memory, query: str, scope: str, li
     scored.sort(key=lambda match: -match.score)
 
     # both rankings as one, by reciprocal rank: what stands high in either comes first
-    ranked = [
-        (match, 1 / (60 + rank)) for ranking in (scored, memories[:limit]) for rank, match in enumerate(ranking, 1)
-    ]
+    rankings = scored, memories[:limit]
+    ranked = [(match, 1 / (60 + rank)) for ranking in rankings for rank, match in enumerate(ranking, 1)]
     hits: list[SearchHit] = []
     for match, score in sorted(ranked, key=lambda one: -one[1]):
         words, id = _snippet(terms, match.text), f"m{match.row}" if match.kind == "memory" else None
