@@ -90,7 +90,7 @@ class Options:
     warns_of_room: bool = True  # where system rows and tools leave too little; False: the host tells it itself
 
 
-@dataclass
+@dataclass(eq=False)
 class _Opening(AbstractAsyncContextManager[SummarizingContext]):
     """A session that is opened on entering, and closed on leaving."""
 

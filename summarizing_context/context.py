@@ -78,7 +78,6 @@ class SummarizingContext:
         self.last_view: View | None = None
         """The view handed out last; None before the first."""
         self._ratio, self._samples = 1.0, 0  # tokens that a provider counts for one counted here; of so many requests
-        self._window: ProviderWindow | None = None  # of the last request
         self._told: tuple[str | None, int, Entry | None] = None, 0, None  # of requests, as observers and the store know
         self.memory = Memory(session, session.store.memories, embedding_search)
         """What sessions of this project keep for each other: `store`, `retrieve`, `update`, `forget`."""
@@ -143,9 +142,8 @@ class SummarizingContext:
             latest.is_unsaved = False
             await session.save_state(latest.key, latest.state)  # a later process gives up the same calls
         session.key, session.budget, session.requested_at = key, budget, session.clock.now()
-        if window != self._window:
-            self._window, asked, cache = window, window.cache_lifetime, self._models.cache_of(window.model)
-            session.cache_lifetime = float(asked) if isinstance(asked, int | float) else cache.seconds(asked)
+        asked, cache = window.cache_lifetime, self._models.cache_of(window.model)
+        session.cache_lifetime = float(asked) if isinstance(asked, int | float) else cache.seconds(asked)
         self.last_view, fixed = view, session.views.system_rows.tokens
         if self._warns_of_room and 2 * fixed > budget and budget < fixed + USEFUL_ROOM:
             self._warns_of_room = False
@@ -364,10 +362,12 @@ class SummarizingContext:
         try:
             with anyio.CancelScope(shield=True):
                 async with self._closing as ends:  # each of them, whatever the others do
+                    if (learner := self._session.learner) is not None:
+                        ends.push_async_callback(learner.close)
                     ends.push_async_callback(self.memory.close)
-                    if self._session.learner is not None:  # first, what the session teaches: a second for the model
-                        ends.push_async_callback(self._session.learner.leave, 1.0)
                     await self._session.worker.stop()
+                    if learner is not None:  # learn what the session teaches, within a second
+                        await learner.leave(1.0)
         except BaseException:
             self._is_cut_short = True
             raise
