@@ -260,10 +260,10 @@ def flattened(mapping: Mapping[Any, Any], where: str = "") -> dict[Any, Given]:
                     groups.append(("" if name == _WHOLE else f"{_MEMORIES}.", f"{label}.", value))
                     continue
                 value = Refused(f"= {shown(value)} is refused; allowed: a group of settings")
-            elif name == f"{_MEMORIES}.enabled" and not isinstance(value, bool):
-                value = Refused(f"= {shown(value)} is refused; allowed: true or false")
-            elif name == f"{_MEMORIES}.enabled":
+            elif name == f"{_MEMORIES}.enabled" and isinstance(value, bool):
                 value = "auto" if value else "off"
+            elif name == f"{_MEMORIES}.enabled":
+                value = Refused(f"= {shown(value)} is refused; allowed: true or false")
             elif (name, value, enabled) == (f"{_MEMORIES}.vector_store", "chroma", False):
                 continue  # nothing kept needs no extra
             name = _ALIASES.get(name, name)

@@ -190,9 +190,7 @@ class MemoryExtractor:
         memories: list[NewMemory] = []
         for item in items:
             metadata: dict[str, Any] = {"source": "session", "session_id": self.scope.session_id}
-            metadata |= {"kind": item.kind, "said_by": item.said_by}
-            if item.message >= 0:
-                metadata |= {"message": item.message, "quote": item.text}
+            metadata |= {"kind": item.kind, "said_by": item.said_by, "message": item.message, "quote": item.text}
             if item.about:
                 metadata |= {"about": item.about, "subject": normal_subject(item.about)}
                 metadata |= {"relation": item.relation} if item.relation else {}
