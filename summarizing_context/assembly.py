@@ -5,14 +5,13 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, _AsyncGeneratorContextManager
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, replace
-from functools import wraps
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NoReturn, ParamSpec, Protocol, cast
+from typing import Any, NoReturn, Protocol, cast
 
 from summarizing_context.concurrency import Clock, Events, WorkerThread, choose_clock, running_loop
 from summarizing_context.context import SummarizingContext
@@ -44,26 +43,9 @@ from summarizing_context.worker.summary_cache import SummaryCache
 from summarizing_context.worker.worker import Worker
 
 logger = logging.getLogger(__name__)
-_Given = ParamSpec("_Given")
 
 
-class _Opening(_AsyncGeneratorContextManager[SummarizingContext]):
-    def __getattr__(self, name: str) -> NoReturn:
-        raise AttributeError(f"{name}: the session is not open; write `async with open_context(...) as context:`")
-
-
-def _opening(
-    make: Callable[_Given, AsyncIterator[SummarizingContext]],
-) -> Callable[_Given, AbstractAsyncContextManager[SummarizingContext]]:  # a type checker tells it, too
-    @wraps(make)
-    def open(*given: _Given.args, **named: _Given.kwargs) -> AbstractAsyncContextManager[SummarizingContext]:
-        return _Opening(make, given, named)  # type: ignore[arg-type]
-
-    return open
-
-
-@_opening
-async def open_context(
+def open_context(
     settings: Settings | None = None,
     *,
     summarizer: Summarizer | None = None,
@@ -74,7 +56,7 @@ async def open_context(
     events: Events | None = None,
     store: SessionStore | None = None,
     embedder: Embedder | Callable[[list[str]], Any] | None = None,
-) -> AsyncIterator[SummarizingContext]:
+) -> AbstractAsyncContextManager[SummarizingContext]:
     """Open a session for the length of an `async with`.
 
     `summarizer` is any object with `async def summarize(job) -> str`; without it the settings name one.
@@ -85,14 +67,8 @@ async def open_context(
     context closes it, also when this raises.
     Raises `SettingsError`, `SessionInUseError`, `StoreError` or, under trio, `WrongEventLoopError` on entering.
     """
-    given = Options(
-        summarizer, count_tokens, clock, redact, read_only, events, store, embedder, sends_blocks_of="anthropic"
-    )
-    context = await start_context(Settings() if settings is None else settings, given)
-    try:
-        yield context
-    finally:
-        await context.close()
+    given = summarizer, count_tokens, clock, redact, read_only, events, store, embedder
+    return _Opening(Settings() if settings is None else settings, Options(*given, sends_blocks_of="anthropic"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +88,24 @@ class Options:
     waits_for_disk: bool = True  # False: a commit does not, for the host sends its whole history again
     sends_blocks_of: str | None = None  # a provider whose own blocks the host sends as a view has them
     warns_of_room: bool = True  # where system rows and tools leave too little; False: the host tells it itself
+
+
+@dataclass(eq=False)
+class _Opening(AbstractAsyncContextManager[SummarizingContext]):
+    """A session that is opened on entering, and closed on leaving."""
+
+    settings: Settings
+    options: Options
+
+    async def __aenter__(self) -> SummarizingContext:
+        self.context = await start_context(self.settings, self.options)
+        return self.context
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.context.close()
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"{name}: the session is not open; write `async with open_context(...) as context:`")
 
 
 _WANTED = (  # of what a program passes, a method, and what is said without it
@@ -172,12 +166,12 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
             caller = postgres_door("pool").PoolCaller(settings, store, None if is_extractive else own_caller)
 
         # what finds by meaning
-        own = make_embedder(settings, read_only=options.read_only) if options.embedder is None else None
-        embedder, embedding_search = own if options.embedder is None else options.embedder, None
+        is_own, embedding_search = options.embedder is None, None
+        embedder = make_embedder(settings, read_only=options.read_only) if is_own else options.embedder
         if embedder is not None:
             vectors = make_vectors(settings, store.vectors, read_only=options.read_only)
             vectors.check_usable()
-            timeout, is_own = settings.call_timeout, own is not None
+            timeout = settings.call_timeout
             embedding_search = EmbeddingSearch(embedder, vectors, redact=redact, timeout=timeout, owned=is_own)
         elif settings.vector_store == "chroma" and not options.read_only:
             raise SettingsError(
@@ -195,10 +189,9 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
             with foreground:  # else background work leaves the event loop no turn
                 return await counting.run(work)
 
-        tool_rules = ToolRules(settings.ledger_rules)
+        tool_rules, kept = ToolRules(settings.ledger_rules), options.keep_system
         counted = settings.max_messages or settings.summarize_threshold
         every = None if counted is None or is_extractive else max(1, counted // 2)  # messages of a segment
-        kept = options.keep_system
         log = MessageLog(settings, keep_system=kept, plans=tool_rules, every=every, foreground=foreground)
         summaries = SummaryCache(log, maker=recipe.maker, settings=settings)
         ledger = SessionLedger(log, tool_rules, error_line, decisions)
@@ -238,9 +231,7 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
             caller.on_trouble = worker.note_trouble
 
         # what learns memories: the model that makes the summaries, or rules where there is none
-        learner = None
-        if settings.memory_extract and not options.read_only:
-            learner = MemoryExtractor(work, redact)
+        learner = MemoryExtractor(work, redact) if settings.memory_extract and not options.read_only else None
         prices_of_rows = Price(remembering(counter.count), settings.image_tokens)
         intake = Intake(counter, in_thread, log.verdicts)
         views = Viewer(Sources(log, summaries, ledger, settings, prices_of_rows), counter.name, native)
@@ -314,9 +305,3 @@ def postgres_door(module: str) -> Any:
     if find_spec("psycopg") is None:
         raise MissingExtraError("postgres", "a store in PostgreSQL needs psycopg")
     return import_module(f"summarizing_context.contrib.postgres.{module}")
-
-
-def recipe_of(settings: Settings) -> Recipe:
-    """Return how the summaries of these settings would be made. Need no key and make no call."""
-    caller = make_caller(settings, None, read_only=True)
-    return Recipe(settings, caller.recipe, own=isinstance(caller, ExtractiveSummarizer), redact=None)

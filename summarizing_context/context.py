@@ -6,6 +6,7 @@ import logging
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import astuple
 from functools import partial
 from math import inf
 from typing import Any, Literal
@@ -21,7 +22,7 @@ from summarizing_context.log.kept_texts import Plan, StandingRule
 from summarizing_context.log.ledger import Fact
 from summarizing_context.log.message_log import BoundThinking, OpenCall, Pin
 from summarizing_context.log.tree import HeaderNode, Node, stand_ins
-from summarizing_context.messages.reading import Message, check_message
+from summarizing_context.messages.reading import Message, check_message, encodable
 from summarizing_context.models import FREE, ModelTable, ProviderWindow, read_provider
 from summarizing_context.retrieval.embeddings import EmbeddingSearch
 from summarizing_context.retrieval.pages import Detail, Page, Pages, Place
@@ -77,9 +78,7 @@ class SummarizingContext:
         self.last_view: View | None = None
         """The view handed out last; None before the first."""
         self._ratio, self._samples = 1.0, 0  # tokens that a provider counts for one counted here; of so many requests
-        self._window: ProviderWindow | None = None  # of the last request
-        self._last_notified: tuple[str | None, int] = (None, 0)  # provider key and budget
-        self._titled: Entry | None = None  # the message whose beginning is the title that the store was told
+        self._told: tuple[str | None, int, Entry | None] = None, 0, None  # of requests, as observers and the store know
         self.memory = Memory(session, session.store.memories, embedding_search)
         """What sessions of this project keep for each other: `store`, `retrieve`, `update`, `forget`."""
         found_in = session.counter.count, session.store.index, session.id
@@ -134,7 +133,7 @@ class SummarizingContext:
 
         # who only looks, and names no provider, sees what the last one was shown
         key = session.key if provider is None and session.read_only else window.key
-        memories = await self.memory.choose() if session.settings.memory_include == "auto" else ()
+        memories = await self.memory.choose()
         if session.settings.recall_include == "auto" and session.views.covers and not session.read_only:
             await self._recall_for_newest(budget)
         report = await session.activate(key, budget, session.idle, memories, begin=lead, for_request=True)
@@ -144,9 +143,8 @@ class SummarizingContext:
             # a later process gives up the same calls
             await session.save_state(latest.key, latest.state.on(session.log))
         session.key, session.budget, session.requested_at = key, budget, session.clock.now()
-        if window != self._window:
-            self._window, asked, cache = window, window.cache_lifetime, self._models.cache_of(window.model)
-            session.cache_lifetime = float(asked) if isinstance(asked, int | float) else cache.seconds(asked)
+        asked, cache = window.cache_lifetime, self._models.cache_of(window.model)
+        session.cache_lifetime = float(asked) if isinstance(asked, int | float) else cache.seconds(asked)
         self.last_view, fixed = view, session.views.system_rows.tokens
         if self._warns_of_room and 2 * fixed > budget and budget < fixed + USEFUL_ROOM:
             self._warns_of_room = False
@@ -159,14 +157,13 @@ class SummarizingContext:
             session.waking = session.loop.call_soon(session.wake)
         if session.views.latest is not None and not session.read_only:  # a restore may have come meanwhile
             self._cache.send(view, window)
-        (told, before), first = self._last_notified, session.first_request
+        (told, before, titled), first = self._told, session.first_request
         is_other = told != window.key or abs(budget - before) > 0.02 * before
         if is_other:
-            self._last_notified = (window.key, budget)
             changed = {"budget": budget, "before": before or None, "provider": window.key, "window": window.window}
             session.notify("budget_changed", changed)
-        if is_other or first is not self._titled:
-            self._titled = first
+        if is_other or first is not titled:
+            self._told = window.key, budget if is_other else before, first
             warning = "the budget of a session could not be kept with it"
             await session.keep(partial(session.store.save_request, session.id, budget, session.title()), warning)
         return view
@@ -288,7 +285,7 @@ class SummarizingContext:
         counts as failed: it is left out of these figures."""
         self._session.check()
         took = Took(input_tokens, cache_read, cache_write, cache_write_long, output_tokens)
-        for count in (input_tokens, cache_read, cache_write, cache_write_long, output_tokens):
+        for count in astuple(took):
             if type(count) is not int or count < 0:
                 raise SettingsError(f"observe_usage got {briefly(count)}; usage is in tokens, ints of at least 0")
         if (view := self.last_view) is not None:
@@ -371,8 +368,7 @@ class SummarizingContext:
                     ends.push_async_callback(self.memory.close)
                     await self._session.worker.stop()
                     if learner is not None:  # learn what the session teaches, within a second
-                        with anyio.move_on_after(2):
-                            await learner.leave(1.0)
+                        await learner.leave(1.0)
         except BaseException:
             self._is_cut_short = True
             raise
@@ -396,10 +392,10 @@ class SummarizingContext:
         session = self._session.check()
         if isinstance(tokens, bool) or not isinstance(tokens, int) or not 0 <= tokens <= session.budget:
             raise SettingsError(f"make_space got {briefly(tokens)}; tokens are an int from 0 to {session.budget}")
-        memories, now, report = await self.memory.choose(), session.used_tokens(), None
+        now = session.used_tokens()
         if now + tokens > session.budget:
-            report = await session.activate(session.key, session.budget, "explicit", memories)
-        return ActivationReport(False, "explicit", now, now, 0) if report is None else report
+            return await self._activate(None)
+        return ActivationReport(False, "explicit", now, now, 0)
 
     def standing_rules(self) -> list[StandingRule]:
         """Return the rules that the human has typed, oldest first, those that a later message ends included."""
@@ -454,18 +450,17 @@ class SummarizingContext:
         checkpoints and forks; one whose message leaves the log goes with it. Raises `SettingsError`."""
         session, what = self._session.check(writes=True), index_or_text
         log = session.log
-        if isinstance(what, str):
-            if not what.strip() or len(what) > 2_000 or what.encode("utf-8", "replace").decode() != what:
-                raise SettingsError("a pinned text has 1-2,000 whole characters; pin its message by the index")
-            pin = Pin("", text=what)
-        elif isinstance(what, bool) or not isinstance(what, int):
+        if isinstance(what, bool) or not isinstance(what, int | str):
             raise SettingsError(f"what is pinned is a message's index (int) or a text (str), not {type(what).__name__}")
+        if isinstance(what, str) and (not what.strip() or len(what) > 2_000 or encodable(what) != what):
+            raise SettingsError("a pinned text has 1-2,000 whole characters; pin its message by the index")
         async with session.changing:
-            if isinstance(what, int):
-                if not 0 <= what < len(log):
-                    said = f"there is no message {briefly(what)} to pin; the log has {len(log)}, from 0 on"
-                    raise SettingsError(said)
+            if isinstance(what, str):
+                pin = Pin("", text=what)
+            elif 0 <= what < len(log):
                 pin = Pin("", what, content=log.entries[what].facts.content.hex())
+            else:
+                raise SettingsError(f"there is no message {briefly(what)} to pin; the log has {len(log)}, from 0 on")
             changed, id = log.pinned.added(pin)
             await session.keep_pins(changed)
         return id
@@ -526,7 +521,7 @@ class SummarizingContext:
         its meaning; the best first. `scope` says whose messages: the memories are those that this session shares, or,
         with `all`, all of the store. A query is plain words; nothing in it is an operator."""
         session = self._session.check()
-        return await find_hits(session.settings, session.store.index, self.memory, query, scope, limit)
+        return await find_hits(session, self.memory, query, scope, limit)
 
     async def expand(
         self, node_or_range: Place, detail: Detail = "full", max_tokens: int = 2_000, cursor: str | None = None

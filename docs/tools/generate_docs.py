@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator
+from inspect import getsource
 from pathlib import Path
 from typing import Any
 
@@ -26,15 +27,19 @@ NO_LIMIT = " to 1,000,000,000"  # the bound of every count
 
 def configuration() -> str:
     """The page of settings: its introduction, then a table for each group."""
-    lines = [_head("configuration")]
-    for name, setting in declared(Settings).items():
-        about, default = setting.field.metadata, setting.field.default
-        if about["group"]:
-            title, _, note = about["group"].partition(". ")
+    lines, settings, above = [_head("configuration")], declared(Settings), list[str]()
+    for line in getsource(Settings).splitlines():
+        if heading := re.fullmatch(r" +# -- (.*)", line):
+            title, _, note = heading[1].partition(". ")
             lines += ["", f"## {title}", "", *([note, ""] if note else [])]
             lines += ["| setting | default | meaning |", "|---|---|---|"]
-        allowed = _cell(setting.allowed.replace(NO_LIMIT, ""))
-        lines.append(f"| `{name}` | {_default(default)} | {_cell(about['description'])} Allowed: {allowed}. |")
+        elif comment := re.fullmatch(r" +# (.*)", line):
+            above.append(comment[1])
+        elif (field := re.fullmatch(r"    (\w+): .*? = .*?(?:  # (.*))?", line)) and field[1] in settings:
+            setting, meaning = settings[field[1]], field[2] or " ".join(above)
+            allowed = _cell(setting.allowed.replace(NO_LIMIT, ""))
+            lines.append(f"| `{field[1]}` | {_default(setting.field.default)} | {_cell(meaning)} Allowed: {allowed}. |")
+            above.clear()
     return "\n".join(lines) + "\n"
 
 

@@ -14,9 +14,10 @@ import uuid
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 import anyio.to_thread
+import msgspec
 
 from summarizing_context.errors import SettingsError, SummarizerError
 from summarizing_context.messages.redaction import Redaction
@@ -119,6 +120,11 @@ def packed(vector: Sequence[float]) -> bytes:
     return array("f", (value / length for value in vector)).tobytes()
 
 
+class _Row(msgspec.Struct):  # of a reply
+    index: int
+    embedding: Annotated[list[float], msgspec.Meta(min_length=1)]
+
+
 class OpenAIEmbedder:
     """Embeds with a model. Safe for any number of tasks of one event loop; close it in the end.
 
@@ -161,14 +167,11 @@ class OpenAIEmbedder:
         """Return a vector for each text. Raise `SummarizerError` or a subclass where there is none."""
         method = "embeddings.with_streaming_response.create"
         reply = await self._connection.request(method, model=self.model, input=texts, encoding_format="float")
-        listed = reply.get("data")
-        rows = [row for row in listed if isinstance(row, dict)] if isinstance(listed, list) else []
-        placed = {row.get("index"): row.get("embedding") for row in rows}  # each has its place
-        found: list[Any] = [placed.get(at) for at in range(len(texts))]
-        for vector in found:
-            if not isinstance(vector, list) or not vector or not {type(number) for number in vector} <= {int, float}:
-                raise SummarizerError(Fault.SHAPE)
-        return found
+        try:
+            placed = {row.index: row.embedding for row in msgspec.convert(reply.get("data"), list[_Row])}
+            return [placed[at] for at in range(len(texts))]
+        except (msgspec.ValidationError, KeyError):
+            raise SummarizerError(Fault.SHAPE) from None
 
     async def close(self) -> None:
         """Close the connections; afterwards every call fails. May be called twice."""

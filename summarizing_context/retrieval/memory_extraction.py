@@ -23,18 +23,11 @@ from summarizing_context.messages.rendering import cut_results
 from summarizing_context.messages.search_terms import stems
 from summarizing_context.messages.text import cleaned, split_prose
 from summarizing_context.messages.tokens import estimate_text
-from summarizing_context.stores.base import (
-    KeptMemory,
-    MemoryScope,
-    NewMemory,
-    StoredSummary,
-    SummaryKey,
-    keep_memories,
-)
-from summarizing_context.summarizers.base import Caller, SummaryJob
+from summarizing_context.stores.base import KeptMemory, MemoryScope, NewMemory, SummaryKey, keep_memories
+from summarizing_context.summarizers.base import Caller, SummaryJob, SummaryReply
 from summarizing_context.summarizers.resilience import RetrySchedule
 from summarizing_context.summarizers.verification import HUMAN, Item, decode_items
-from summarizing_context.worker.jobs import SessionWork, paid_once
+from summarizing_context.worker.jobs import SessionWork, answered_once
 
 logger = logging.getLogger(__name__)
 
@@ -54,8 +47,7 @@ class MemoryExtractor:
     all that the human said: constraints, decisions and definitions."""
 
     def __init__(self, work: SessionWork, redact: Redact | None) -> None:
-        self.log, self.ledger, self.summaries, self.store = work.log, work.ledger, work.summaries, work.store
-        self.recipe, self.clock, self.notify, self.redact = work.recipe, work.clock, work.notify, redact
+        self.work, self.log, self.store, self.clock, self.redact = work, work.log, work.store, work.clock, redact
         self.scope = MemoryScope(work.settings.project, work.settings.session_id)
         self.caller = work.caller if work.recipe.maker == "model" else None
         self._retries = RetrySchedule(work.settings.breaker_cooldown)
@@ -72,7 +64,7 @@ class MemoryExtractor:
         self._stops: dict[int, int] = {}  # by leaf: the entry up to which it was read
         self._first = 0  # leaves before it were read
         self._asked = 0  # entries before it are to be read now
-        self._sources = Sources(self.recipe.redact, numbered=True, thinking=self.log.settings.summarize_thinking)
+        self._sources = Sources(self.work.recipe.redact, numbered=True, thinking=self.log.settings.summarize_thinking)
 
     def opened(self, stop: int, updated_at: str) -> None:
         """The log held so many entries when it was opened, the last of that time (ISO 8601, UTC)."""
@@ -96,17 +88,18 @@ class MemoryExtractor:
         return not self._is_new and next(self._wanted(), None) is None
 
     async def leave(self, within: float) -> None:
-        """The session ends: read what has not been read yet. What the model does not manage within so many seconds is
-        left to the rules, and to the model when the session is opened again."""
-        self.read_to_end()
-        is_read = await self.settle(within)
-        await self.close()
-        try:
-            if not is_read and not self._is_new and (pieces := list(self._wanted())):
-                self.caller = None
-                await self._learn(pieces)
-        except Exception as error:  # of what was left behind
-            self._fail(error)
+        """The session ends: read what has not been read yet, within two seconds. What the model does not manage within
+        so many seconds is left to the rules, and to the model when the session is opened again."""
+        with anyio.move_on_after(2):
+            self.read_to_end()
+            is_read = await self.settle(within)
+            await self.close()
+            try:
+                if not is_read and not self._is_new and (pieces := list(self._wanted())):
+                    self.caller = None
+                    await self._learn(pieces)
+            except Exception as error:  # of what was left behind
+                self._fail(error)
 
     async def close(self) -> None:
         self._closed = True
@@ -129,7 +122,7 @@ class MemoryExtractor:
             start, stop = self._stops.get(leaf, segment.start), segment.stop
             if leaf == len(segments):
                 stop = min(stop, self._asked)
-            elif stop > self._asked and not self.summaries.is_ready(Node(leaf, leaf + 1)):
+            elif stop > self._asked and not self.work.summaries.is_ready(Node(leaf, leaf + 1)):
                 continue
             if start < stop:
                 digests = [entry.digest for entry in log.entries[segment.start : stop]]
@@ -151,8 +144,9 @@ class MemoryExtractor:
             try:
                 await self._learn(pieces)
                 self._retries.recover(pieces[0].hash, began)
-            except SummarizerNotReady:
-                return  # nothing was tried
+            except SummarizerNotReady:  # nothing was tried
+                if not self._is_new:
+                    return
             except Exception as error:  # the session goes on without
                 for piece in pieces:
                     self._retries.note(piece.hash, error, self.clock.now())
@@ -185,27 +179,18 @@ class MemoryExtractor:
         return True
 
     async def _learn(self, pieces: Sequence[_Piece]) -> None:
-        dropped, gone, items = 0, list[str](), list[Item]()
-        reader = "rules" if self.caller is None else "model"
         if self.caller is None:
-            items, gone = await self._read_by_rules(pieces)
+            reader, dropped, (items, gone) = "rules", 0, await self._read_by_rules(pieces)
         else:
-            (piece,) = pieces
-            text = await self._read_by_model(piece, self.caller)
-            if text is None or self._is_new:
-                return  # the log was replaced meanwhile
-            found, dropped = decode_items(text)
-            within = (item for item in found if item.message <= piece.stop - piece.start)
-            items = [item._replace(message=piece.start + item.message - 1) for item in within]
-
+            reader, gone, (items, dropped) = "model", [], await self._read_by_model(pieces[0], self.caller)
+        if self._is_new:
+            return  # the log was replaced meanwhile
         before, until = self._before
         first = min(piece.start for piece in pieces)
         memories: list[NewMemory] = []
         for item in items:
             metadata: dict[str, Any] = {"source": "session", "session_id": self.scope.session_id}
-            metadata |= {"kind": item.kind, "said_by": item.said_by}
-            if item.message >= 0:
-                metadata |= {"message": item.message, "quote": item.text}
+            metadata |= {"kind": item.kind, "said_by": item.said_by, "message": item.message, "quote": item.text}
             if item.about:
                 metadata |= {"about": item.about, "subject": normal_subject(item.about)}
                 metadata |= {"relation": item.relation} if item.relation else {}
@@ -215,50 +200,47 @@ class MemoryExtractor:
             is_clear = not item.about or stems(item.about) <= stems(item.text)
             content = item.text if is_clear else f"{item.about}: {item.text}"
             memories.append(NewMemory(content, metadata, until if max(item.message, first) < before else ""))
-        store, marks = self.store.memories, [piece.mark for piece in pieces]
-        again = first >= before
+        store, marks, again = self.store.memories, [piece.mark for piece in pieces], first >= before
         kept = await keep_memories(store, self.scope, memories, gone, reader=reader, marks=marks, again=again)
         self.dropped += dropped
         if not self._is_new:
             self._stops |= {piece.leaf: piece.stop for piece in pieces}
         for one, memory in zip(kept, memories, strict=False):
-            notify_of_memory(self.notify, one, memory.metadata)
+            notify_of_memory(self.work.notify, one, memory.metadata)
 
     def _fail(self, error: Exception) -> None:
         known = isinstance(error, SummarizerError | StoreError)
         self.last_error = str(error) if known else type(error).__name__
         logger.warning("memories could not be learned", extra={"cause": type(error).__name__})
 
-    async def _read_by_model(self, piece: _Piece, caller: Caller) -> str | None:
-        """Return what a model answers, or has answered before; None where the piece is no longer there."""
-        session, recipe = self.scope.session_id, self.recipe
-        key = SummaryKey(piece.hash, recipe.hash_of("memory", recipe.memory_tokens))
-        async with paid_once(self.store, recipe, key, self):
-            if recipe.shared and (known := (await self.store.find_summaries(session, [key])).get(key)):
-                return known.text
+    async def _read_by_model(self, piece: _Piece, caller: Caller) -> tuple[list[Item], int]:
+        """Return what a model proposes, or has proposed before, and how many the record does not bear out."""
+        recipe, hashes, segment = self.work.recipe, self.log.hashes, self._segment(piece.leaf)
+        most, entries = recipe.memory_tokens, self.log.entries[piece.start : piece.stop]
+        key = SummaryKey(piece.hash, recipe.hash_of("memory", most))
+        source = self._sources.source(segment, hashes[piece.leaf - segment.part] if segment.parts > 1 else "", entries)
+
+        def job() -> SummaryJob:
+            content = cut_results(source())  # without the middles of long results: what lasts is seldom in them
+            asked, place = (recipe.instructions("memory", most), content, most), (0, piece.start, piece.stop)
+            size = estimate_text(content)
+            return SummaryJob("memory", *asked, *place, size, piece.hash, recipe_hash=key.recipe_hash)
+
+        async def ask() -> SummaryReply:
             if self._is_new:
-                return None
-            segment, entries = self._segment(piece.leaf), self.log.entries[piece.start : piece.stop]
-            group = self.log.hashes[piece.leaf - segment.part] if segment.parts > 1 else ""
-            source, most = self._sources.source(segment, group, entries), recipe.memory_tokens
+                raise SummarizerNotReady("the log was replaced meanwhile")
+            return await caller.summarize(await anyio.to_thread.run_sync(job, abandon_on_cancel=True))
 
-            def made() -> SummaryJob:
-                content = cut_results(source())  # without the middles of long results: what lasts is seldom in them
-                asked = recipe.instructions("memory", most), content, most
-                place = 0, piece.start, piece.stop
-                size, made_as = estimate_text(content), key.recipe_hash
-                return SummaryJob("memory", *asked, *place, size, piece.hash, recipe_hash=made_as)
-
-            reply = await caller.summarize(await anyio.to_thread.run_sync(made, abandon_on_cancel=True))
-            found = StoredSummary(reply.text, 0, reply.input_tokens or 0, reply.output_tokens or 0)
-            return (await self.store.save_summary(session, key, found)).text if recipe.shared else found.text
+        found, dropped = decode_items((await answered_once(self.work, key, ask, self)).text)
+        within = (item for item in found if item.message <= len(entries))
+        return [item._replace(message=piece.start + item.message - 1) for item in within], dropped
 
     async def _read_by_rules(self, pieces: Sequence[_Piece]) -> tuple[list[Item], list[str]]:
         """Return what the human stated in some pieces of the log, oldest first, each once, and what holds no longer."""
         log, rules = self.log.entries, self.log.rules.facts()
         within = {index for piece in pieces for index in range(piece.start, piece.stop)}
         facts = [fact for fact in rules if not fact.superseded]
-        facts += (fact for fact in self.ledger.facts() if fact.kind == "decision")
+        facts += (fact for fact in self.work.ledger.facts() if fact.kind == "decision")
         said = {_flat(fact.value) for fact in facts}
         gone = sorted({_flat(fact.value) for fact in rules if fact.superseded} - said)
         found = [

@@ -25,7 +25,6 @@ from summarizing_context.messages.search_terms import UNSPACED, query_terms, ste
 from summarizing_context.retrieval.embeddings import NEAR, EmbeddingSearch
 from summarizing_context.retrieval.memory_extraction import normal_subject, notify_of_memory
 from summarizing_context.sessions.session import Session
-from summarizing_context.settings import Settings
 from summarizing_context.stores.base import (
     KeptMemory,
     Match,
@@ -34,7 +33,6 @@ from summarizing_context.stores.base import (
     NewMemory,
     Scope,
     SearchHit,
-    SearchIndex,
     keep_memories,
     update_memory,
 )
@@ -100,20 +98,6 @@ class Memory:
         least = self._session.settings.similarity_threshold or 0.0
         found, _ = await self._found(query, self._scope)
         return [memory for memory in found if memory.score >= least][:limit]
-
-    async def matches(self, query: str, limit: int, *, everywhere: bool = False) -> list[Match]:
-        """Return memories that hold a word of the query or come near its meaning; `everywhere`: of the whole store."""
-        least = self._session.settings.similarity_threshold
-        found, by_meaning = await self._found(query, None if everywhere else self._scope)
-        matches: list[Match] = []
-        for one in found:
-            if one.score >= (NEAR if least is None and one.id in by_meaning else least or 0.0):
-                # at the message that taught it, else in this session
-                said_in, message = one.metadata.get("session_id"), one.metadata.get("message")
-                place = (message, message + 1) if type(message) is int else (0, 0)
-                whose = said_in if isinstance(said_in, str) else self._session.id
-                matches.append(Match("memory", whose, *place, one.score, one.content, int(one.id[1:])))
-        return matches[:limit]
 
     async def update(self, id: str, content: str, metadata: Mapping[str, Any] | None = None) -> None:
         """Replace what a memory says, and its metadata if given. Raises `MemoryNotFoundError`."""
@@ -228,9 +212,7 @@ def _checked_metadata(metadata: object) -> dict[str, Any]:
     return copied
 
 
-async def find_hits(
-    settings: Settings, index: SearchIndex, memory: Memory, query: str, scope: str, limit: int
-) -> list[SearchHit]:
+async def find_hits(session: Session, memory: Memory, query: str, scope: str, limit: int) -> list[SearchHit]:
     """Return the best hits in scope: `session`, `project` or `all`; the best first.
 
     They hold words of the query, or are memories found by it; what several sessions hold is a hit in each of them. A
@@ -239,23 +221,32 @@ async def find_hits(
     check_query(query, limit, "hits")
     if scope not in _SCOPES:
         raise SettingsError(f"scope is {briefly(scope)}; it is one of {', '.join(_SCOPES)}")
-    session_id, project = settings.session_id, settings.project
+    project, least = session.settings.project, session.settings.similarity_threshold
     if scope == "project" and project is None:
         raise SettingsError("scope is 'project' but the session has none; set project, or search 'session' or 'all'")
-    only = session_id if scope == "session" else None, project if scope == "project" else None
-    memories = await memory.matches(query, limit, everywhere=scope == "all")
-    terms = query_terms(query)
+
+    # memories that hold a word of the query or come near its meaning: at the message that taught them, else here
+    memories = list[Match]()
+    found, by_meaning = await memory._found(query, None if scope == "all" else memory._scope)
+    for one in found:
+        if one.score >= (NEAR if least is None and one.id in by_meaning else least or 0.0):
+            said_in, message = one.metadata.get("session_id"), one.metadata.get("message")
+            place = (message, message + 1) if type(message) is int else (0, 0)
+            whose = said_in if isinstance(said_in, str) else session.id
+            memories.append(Match("memory", whose, *place, one.score, one.content, int(one.id[1:])))
 
     # of matches by words those that hold more of the terms come first
-    scored = []
-    for match in await index.find(terms, Scope(session_id, *only), 3 * limit):
+    terms, scored = query_terms(query), list[Match]()
+    only = (session.id if scope == "session" else None, project if scope == "project" else None)
+    for match in await session.store.index.find(terms, Scope(session.id, *only), 3 * limit):
         lowered = match.text.lower()
         coverage = sum(re.search(_pattern(term), lowered) is not None for term in terms) / max(1, len(terms))
         scored.append(match._replace(score=match.score * (0.5 + coverage)))
     scored.sort(key=lambda match: -match.score)
 
     # both rankings as one, by reciprocal rank: what stands high in either comes first
-    ranked = [(match, 1 / (60 + rank)) for ranking in (scored, memories) for rank, match in enumerate(ranking, 1)]
+    rankings = scored, memories[:limit]
+    ranked = [(match, 1 / (60 + rank)) for ranking in rankings for rank, match in enumerate(ranking, 1)]
     hits: list[SearchHit] = []
     for match, score in sorted(ranked, key=lambda one: -one[1]):
         words, id = _snippet(terms, match.text), f"m{match.row}" if match.kind == "memory" else None

@@ -17,7 +17,7 @@ from summarizing_context.adapters.amplifier import plan as plans
 from summarizing_context.adapters.amplifier.events import ANNOUNCED, HostEvents, UsageMeter, as_host_error
 from summarizing_context.adapters.amplifier.messages import as_given, as_logged, fit_rows
 from summarizing_context.adapters.open_sessions import as_json, bound_thinking, session_id_from
-from summarizing_context.assembly import Options, recipe_of
+from summarizing_context.assembly import Options
 from summarizing_context.commands import CommandResult
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import BudgetError, ContextClosedError, MessageError, SettingsError
@@ -26,6 +26,7 @@ from summarizing_context.models import read_provider
 from summarizing_context.retrieval.tools import compact_tool_schema, memory_tool_schemas, recall_tool_schema
 from summarizing_context.sessions.session import Statistics
 from summarizing_context.summarizers.host import HostSummarizer
+from summarizing_context.summarizers.providers import make_model
 from summarizing_context.views.view import ActivationReport
 
 logger = logging.getLogger(__name__)
@@ -95,7 +96,7 @@ class SummarizingContextManager:
         self._plan = plans.read_options({**(config or {}), **named} if named else config)
         self._options = options or Options()
         if self._plan.settings.summarizer not in ("extractive", "host"):
-            recipe_of(self._plan.settings)  # told now that no model is named, and not at each message
+            make_model(self._plan.settings, read_only=True)  # told now that none is named, and not at each message
         self._events: HostEvents | None = None
         self._meter = UsageMeter(self._observe)
         self._providers: Callable[[], Any] = dict  # for requests that name none, and for summaries

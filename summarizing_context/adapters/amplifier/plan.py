@@ -51,7 +51,7 @@ class _Persistence:
     """Those in the mapping `persistence`."""
 
     enabled: bool = True
-    path: Annotated[str, Meta(title="a path to a file", extra={"read": lambda path: path})] | None = None
+    path: Annotated[str | Path, Meta(title="a path to a file")] | None = None
     required: bool = False  # no falling back to memory when the file cannot be used
 
 
@@ -66,11 +66,11 @@ def read_options(config: Mapping[str, Any] | None) -> MountPlan:
     """Return the options in `config`. Raise `SettingsError` that tells everything that is wrong with them."""
     if config is not None and not isinstance(config, Mapping):
         raise SettingsError(f"the options of a mount plan are a mapping, not {type(config).__name__}")
-    flat, problems = rules.flattened(config or {})
+    flat, problems = rules.flattened(config or {}), list[str]()
 
     def kept(cls: type, given: Mapping[Any, rules.Given], also: Iterable[str] = ()) -> dict[str, Any]:
         try:
-            return rules.accepted(cls, (given, []), also=also)
+            return rules.accepted(cls, given, also)
         except SettingsError as error:
             problems.extend(error.problems)
             return {}
