@@ -36,6 +36,6 @@ def build_command() -> Any:
 
     from summarizing_context.cli.options import app
 
-    for family in ("replay", "eval", "tune", "sessions", "serve", "clients"):
+    for family in ("replay", "eval", "sessions", "serve"):
         import_module(f"summarizing_context.cli.{family}")
     return typer.main.get_command(app)

@@ -28,12 +28,8 @@ TRANSCRIPTS, STORED, SERVE = "Transcripts and prompts", "Stored sessions", "Serv
 OF_ONE = [name for name in COMMANDS if name != "help"]  # commands of one session, as in a host
 
 
-def _shown_type(option: TyperOption, ctx: Any) -> str:
-    return option.metavar or ""
-
-
 # The help shows what a metavar says, and neither a type nor bounds, which would take half of the screen.
-TyperOption.display_type_rich = _shown_type  # type: ignore[assignment, method-assign]
+TyperOption.display_type_rich = lambda option, ctx: option.metavar or ""  # type: ignore[method-assign, assignment]
 TyperArgument.display_type_rich = lambda *_, **__: ""  # type: ignore[method-assign]
 rich_utils.RANGE_STRING = ""
 
@@ -207,11 +203,11 @@ TranscriptPaths = Annotated[list[Path], _TRANSCRIPTS]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 
-def store_of(settings: Settings) -> str:
-    """Return the store that was named, by an option, a file or the environment. Raise `InputError` for none."""
+def with_store_named(settings: Settings) -> Settings:
+    """Return settings whose store an option, a file or the environment names. Raise `InputError` for none."""
     if str(settings.store) == ":memory:":
         raise InputError("--store: name a store, such as --store run.db, or set store in the file of --config")
-    return str(settings.store)
+    return settings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,9 +220,7 @@ class Place:
     def load(self) -> Settings:
         """Return the settings. Raise `InputError` where no store is named."""
         given: dict[str, Any] = {} if self.store is None else {"store": self.store}
-        settings = Settings.load(self.config, **given)
-        store_of(settings)
-        return settings
+        return with_store_named(Settings.load(self.config, **given))
 
 
 @dataclass(frozen=True, kw_only=True)

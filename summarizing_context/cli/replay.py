@@ -18,7 +18,7 @@ from rich.text import Text
 
 from summarizing_context import transcripts
 from summarizing_context.cli import options, output
-from summarizing_context.cli.options import TRANSCRIPTS, command, listed, option, read_tokens, store_of
+from summarizing_context.cli.options import TRANSCRIPTS, command, listed, option, read_tokens
 from summarizing_context.cli.output import InputError, Result, Status, counted, dim, dollars, mark, number, plain, table
 from summarizing_context.errors import TranscriptError
 from summarizing_context.settings import Settings, shown_store
@@ -43,7 +43,7 @@ def demo(
     Examples:
         demo --keep demo.db
     """
-    from summarizing_context.evaluation.replay import demo_session, play_demo
+    from summarizing_context.evaluation.replay import LAW_FIGURES, demo_session, play_demo
     from summarizing_context.views.view import REASON_WORDS
 
     if keep is not None and keep.exists():
@@ -52,33 +52,32 @@ def demo(
     messages = demo_session()
     announced = f"Replaying the demo session: {len(messages)} messages, {budget:,} tokens a view."
     with output.progress("messages", len(messages), announced) as update:
-        tally, told = anyio.run(partial(play_demo, messages, settings, watch=update))
+        told = anyio.run(partial(play_demo, messages, settings, watch=update))
 
     # What happened, what is found with and without this package, what it saved, and what to type next.
     reasons = ", ".join(f"{count} {REASON_WORDS[reason]}" for reason, count in told["activations_by_reason"].items())
-    bad = sum(tally.broken_laws().values()), tally.refused_views
+    reasons = reasons or ("the whole session fits" if told["views"] else "no view fits")
+    bad = sum(told[name] for name in LAW_FIGURES), told["refused_views"]
     broken, refused = (mark(not count, "0", f"{count:,}") for count in bad)
-    slowest = f"no view waits for a model; the slowest took {max(tally.view_ms, default=0.0):.1f} ms"
     shown: list[RenderableType] = [output.facts("What happened", [
-        ("messages", tally.messages, f"{number(tally.history_tokens)} tokens, counted by {told['token_counter']}"),
-        ("views", tally.views, "one before each answer of the agent"),
-        ("largest view", tally.max_view_tokens, f"tokens, of {number(tally.budget)} allowed"),
+        ("messages", told["messages"], f"{number(told['history_tokens'])} tokens, counted by {told['token_counter']}"),
+        ("views", told["views"], "one before each answer of the agent"),
+        ("largest view", told["max_view_tokens"], f"tokens, of {number(budget)} allowed"),
         ("broken laws", broken, "calls keep results, the order holds, the newest message is shown"),
         ("views refused", refused, "no room for the system rows"),
-        ("slower than 250 ms", told["slow_views"], slowest),
+        ("slowest view, ms", told["slowest_view_ms"], "no view waits for a model"),
         ("summaries made", told["summaries"], "in the background"),
-        ("activations", tally.activations, reasons or ("the whole session fits" if tally.views else "no view fits")),
+        ("activations", told["activations"], reasons),
         ("prefix reused", f"{told['prefix_hit']:.1%}", "of all view tokens, by a provider's prompt cache"),
     ])]  # fmt: skip
-    if not tally.views:
+    if not told["views"]:
         shown.append("No view has room for more than the system rows: give a larger --budget.")
-        return Result(told, shown, _status(tally))
-    columns, answers = ("question", "view", "newest", "answer"), list[tuple[object, ...]]()
-    for one in told["questions"]:
-        marks = (mark(one[key], "yes", "no") for key in ("found", "without"))
-        answers.append((one["question"], *marks, dim(one["words"])))
+        return Result(told, shown, _status(told))
+    asked, columns = told["questions"], ("question", "view", "newest", "answer")
+    marks = ([mark(one[key], "yes", "no") for key in ("found", "without")] for one in asked)
+    answers = ((one["question"], *both, dim(one["words"])) for one, both in zip(asked, marks, strict=True))
     shown.append(table("What the last view still answers", columns, answers, wide="answer", fold=True))
-    found, without = (f"{sum(one[key] for one in told['questions'])} of {len(answers)}" for key in ("found", "without"))
+    found, without = (f"{sum(one[key] for one in asked)} of {len(asked)}" for key in ("found", "without"))
     shown.append(f"view: {found}. newest: {without}, with the newest messages alone, in as many tokens.")
     free = number(budget - told["last_view_tokens"])
     shown.append(f"{free} tokens are free for the next messages: a view grows by appending until it is nearly full.")
@@ -93,12 +92,15 @@ def demo(
     looks = line("status", told["session"], "--budget", budget)
     asks = line("recall", told["session"], "What fixed the tide import")
     shown.append("\n  ".join(["What to type next", *again, looks, asks, "summarizing-context replay YOUR_LOG.jsonl"]))
-    return Result(told, shown, _status(tally))
+    return Result(told, shown, _status(told))
 
 
-def _status(total: Tally) -> Status:
-    """Return the exit status for what was replayed."""
-    return Status.LAW_BROKEN if total.broken_laws() else Status.REFUSED if total.refused_views else Status.OK
+def _status(total: dict[str, Any]) -> Status:
+    """Return the exit status for the figures of what was replayed."""
+    from summarizing_context.evaluation.replay import LAW_FIGURES
+
+    is_broken = any(total[name] for name in LAW_FIGURES)
+    return Status.LAW_BROKEN if is_broken else Status.REFUSED if total["refused_views"] else Status.OK
 
 
 @command(TRANSCRIPTS)
@@ -143,17 +145,17 @@ def replay(
                 unreadable.append(found)
             else:
                 tallies += found
-            update(f"{sum(tally.messages for tally in tallies):,} messages")
-    if not tallies or not (unreadable or any(tally.messages for tally in tallies)):
+            update(f"{sum(tally.counts['messages'] for tally in tallies):,} messages")
+    if not tallies or not (unreadable or any(tally.counts["messages"] for tally in tallies)):
         raise [*unreadable, options.holds_no_message(files[0], own.format)][0]
 
     # Figures of each file, sums by strategy and budget, the total.
     same: dict[Any, list[Tally]] = {}
     for tally in tallies:
         same.setdefault((tally.strategy, tally.budget), []).append(tally)
-    total, rows = add_up(tallies), [tally.figures() for tally in tallies]
+    total, rows = add_up(tallies).figures(), [tally.figures() for tally in tallies]
     sums, status = [add_up(some).figures() for some in same.values()], _status(total)
-    document = {"rows": rows, "totals": sums, "total": total.figures(), "timings": list(TIMINGS)}
+    document = {"rows": rows, "totals": sums, "total": total, "timings": list(TIMINGS)}
     document["unreadable"] = [str(error) for error in unreadable]
 
     named = list[Any]()
@@ -168,22 +170,21 @@ def replay(
     if own.dry_run:
         columns |= {"#tokens": "history_tokens", "#calls": "model_calls", "#input": "model_input_tokens"}
         columns |= {"#output": "model_output_tokens"}
-        spent = Spent(total.model_calls, total.model_input_tokens, total.model_output_tokens)
+        spent = Spent(*(total[name] for name in ("model_calls", "model_input_tokens", "model_output_tokens")))
         asked: Any = priced(prices_of({f"{settings.summarizer}/{settings.model}": spent}, [settings]))
         document, shown, status = document | asked.document, asked.shown, Status.OK
     else:
         columns |= {"#broken laws": "broken", "#mean view": "mean", "#activ.": "activations"}
         columns |= {"#reused": "hit", "#uncached": "uncached_tokens", "#ms p99": "view_p99_ms"}
-        tokens = f"{total.model_input_tokens:,} tokens in, {total.model_output_tokens:,} out"
-        called = f"A model was called {total.model_calls:,} times for summaries: {tokens}."
+        tokens = f"{total['model_input_tokens']:,} tokens in, {total['model_output_tokens']:,} out"
+        called = f"A model was called {total['model_calls']:,} times for summaries: {tokens}."
         moved = "activ.: how often a view moved on; reused: the share of it that a prompt cache holds."
-        counter = [] if total.token_counter is None else [f"Tokens are counted by {total.token_counter}."]
-        shown = [*map(dim, (moved, called, *counter))]
-        shown += _counts("Repairs", {kind.replace("_", " "): count for kind, count in total.repairs.items()})
-        shown += _counts(_SKIPPED, total.skipped)
+        shown = [*map(dim, (moved, called, f"Tokens are counted by {total['token_counter']}."))]
+        shown += _counts("Repairs", {kind.replace("_", " "): count for kind, count in total["repairs"].items()})
+        shown += _counts(_SKIPPED, total["skipped"])
     shown.insert(0, table("Dry run" if own.dry_run else "Replayed", columns, named, wide="file"))
     status = Status.BAD_INPUT if unreadable and status != Status.LAW_BROKEN else status
-    return Result(document, shown, status, output.told_lines(total.skipped_lines, unreadable))
+    return Result(document, shown, status, output.told_lines(total["skipped_lines"], unreadable))
 
 
 def _counts(title: str, counts: Mapping[str, int]) -> list[Text]:
@@ -207,10 +208,8 @@ def import_transcripts(
         import ~/.claude/projects --store logs.db
     """
     from summarizing_context.assembly import open_context
-    from summarizing_context.evaluation.datasets import read_checked
 
-    settings = place.load()
-    store, files = store_of(settings), transcripts.find_transcripts(paths)
+    settings, files = place.load(), transcripts.find_transcripts(paths)
     rows, unreadable = list[dict[str, Any]](), list[TranscriptError]()
     skipped, skipped_lines = Counter[str](), list[str]()
 
@@ -232,7 +231,8 @@ def import_transcripts(
     with output.progress("files", len(files), f"Importing {counted(len(files), 'file')}.") as update:
         for path in files:
             try:
-                for log in read_checked(path, format):  # all of it, before any session is changed
+                logs = transcripts.read_named(path, format=format).values()  # all of it, before any session is changed
+                for log in (log for log in logs if log.messages):
                     anyio.run(import_log, log)
                     skipped.update(log.skipped)
                     skipped_lines += log.unreadable
@@ -244,6 +244,6 @@ def import_transcripts(
     document = {"sessions": rows, "unreadable": [str(problem) for problem in unreadable]}
     document |= {"skipped": dict(sorted(skipped.items())), "skipped_lines": skipped_lines}
     columns = {"session": "session_id", "format": "format", "#messages": "messages", "#new": "added"}
-    made = table(f"Imported into {plain(shown_store(store))}", columns, rows, wide="session")
+    made = table(f"Imported into {plain(shown_store(settings.store))}", columns, rows, wide="session")
     status, remarks = Status.BAD_INPUT if unreadable else Status.OK, output.told_lines(skipped_lines, unreadable)
     return Result(document, [made, *_counts(_SKIPPED, skipped)], status, remarks)

@@ -20,14 +20,14 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from summarizing_context.errors import MessageError, SettingsError, TranscriptError
+from summarizing_context.errors import SettingsError, TranscriptError
 from summarizing_context.evaluation.recording import ABSENT, CASES, Question, Recording
 from summarizing_context.evaluation.views import Case, Message, Text
 from summarizing_context.extraction import WORDS
 from summarizing_context.extraction.tool_calls import parsed
-from summarizing_context.messages.reading import check_message, read_message
+from summarizing_context.messages.reading import read_message
 from summarizing_context.messages.tokens import MESSAGE_TOKENS, estimate_text
-from summarizing_context.transcripts import AUTO, Transcript, find_transcripts, read, read_session
+from summarizing_context.transcripts import AUTO, find_transcripts, read_named, read_session
 from summarizing_context.transcripts.base import load
 
 _MAX_PROBES = 200  # of one cut
@@ -116,8 +116,8 @@ class Dataset:
                 raise SettingsError(f"{missing[0]}: {about}")
             found = cls("your sessions", [])
             for path in find_transcripts([Path(one) for one in sources]):
-                sessions, stem = read_checked(path, format), Path(path.name.removesuffix(".gz")).stem
-                for log in sessions:
+                sessions, stem = read_named(path, format=format), Path(path.name.removesuffix(".gz")).stem
+                for log in sessions.values():
                     found.skipped.extend(log.unreadable)
                     id, name = ("", stem) if len(sessions) == 1 else (log.session_id, f"{stem}#{log.session_id}")
                     read_log = partial(_own_messages, path, id, format)
@@ -129,18 +129,6 @@ class Dataset:
 
 
 # Transcripts, by hindsight
-
-
-def read_checked(path: Path, format: str = AUTO) -> list[Transcript]:
-    """Return the sessions of a file that hold messages. Raise `TranscriptError`, which names the first bad message."""
-    sessions = [log for log in read(path, format=format) if log.messages]
-    for log in sessions:
-        for index, message in enumerate(log.messages):
-            try:
-                check_message(message)
-            except MessageError as error:
-                raise TranscriptError(f"{log.where(index)}: {error}") from error
-    return sessions
 
 
 def _own_messages(path: Path, session_id: str, format: str) -> Sequence[Message]:

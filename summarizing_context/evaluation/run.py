@@ -220,7 +220,7 @@ class Run:
             if cassette is not None:
                 cassette.check()  # a context makes good what is missing; an eval must not
             part["spent"].append(_spent(log, arm.name, history, played))
-            if played.tally.model_calls and (extracts := played.stand_ins):
+            if played.tally.counts["model_calls"] and (extracts := played.stand_ins):
                 few = f"{extracts} of {extracts + len(played.summaries)} replies cannot serve as summaries"
                 part["left_out"].append(f"{log.name}, {arm.name}: {few}; extracts stand for them")
             texts |= {(case.name, arm.name): played.views[case.cut] for case, _ in cases}
@@ -313,6 +313,5 @@ async def record(
 
 
 def _spent(log: Log, arm: str, history: int, played: views.Played) -> Spent:
-    tally = played.tally
-    tokens = tally.model_input_tokens, tally.model_output_tokens
-    return Spent(log.session, arm, history, *tokens, tally.broken_laws(), played.summaries, played.dropped)
+    tokens = played.tally.counts["model_input_tokens"], played.tally.counts["model_output_tokens"]
+    return Spent(log.session, arm, history, *tokens, played.tally.broken_laws(), played.summaries, played.dropped)
