@@ -28,8 +28,7 @@ from evals.performance.managers.ours import ByFakeModel
 from evals.performance.run import CHAT_SUMMARY, PRICES
 from evals.performance.tokens import CHARACTERS, Message, message_tokens, text_tokens, wire
 from summarizing_context import Settings, open_context
-from summarizing_context.evaluation.datasets import Dataset
-from summarizing_context.evaluation.recording import Question
+from summarizing_context.evaluation.datasets import Dataset, Question
 from summarizing_context.evaluation.report import paired
 from summarizing_context.evaluation.run import VALUES_HELD
 from summarizing_context.evaluation.views import Text

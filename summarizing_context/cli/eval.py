@@ -234,8 +234,7 @@ def ask(
     Examples:
         eval ask run.jsonl --model gpt-5.4-mini --judge-model gpt-5.4
     """
-    from summarizing_context.evaluation.datasets import Dataset
-    from summarizing_context.evaluation.recording import with_own_case
+    from summarizing_context.evaluation.datasets import Dataset, with_own_case
     from summarizing_context.evaluation.run import Run, record
 
     started, chosen = time.perf_counter(), listed(arms) or ["ours", "extractive", "compact", "tail"]
