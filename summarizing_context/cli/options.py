@@ -3,6 +3,7 @@ help of each command fits a screen of 40 lines."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, is_dataclass
@@ -125,10 +126,7 @@ def read_place(text: str) -> str:
     """Return a path, its `~` the home folder, or a store's address; an empty one would mean the current folder."""
     if not text.strip():
         raise typer.BadParameter("it is empty; name a file or a folder")
-    try:
-        return str(Path(text).expanduser()) if text.startswith("~") else text
-    except RuntimeError:
-        raise typer.BadParameter("no home folder of that user is known") from None
+    return os.path.expanduser(text)
 
 
 def read_path(text: str | Path) -> Path:

@@ -79,9 +79,8 @@ def check(own: OwnSettings, base_url: options.BaseUrl = None) -> Result:
     is_well = asked["problem"] is None
     called = "no model is called" if asked["host"] is None else f"{asked['model']} at {asked['host']}"
     answered = asked["problem"] or ("ready" if asked["host"] is None else f"answered in {asked['seconds']:.1f} s")
-    verdict = "", output.mark(is_well, "ok", "failed"), answered
-    shown = output.facts("Check", [("summarizer", settings.summarizer, called), verdict])
-    return Result({"ok": is_well, "summarizer": asked}, [shown], Status.OK if is_well else Status.LAW_BROKEN)
+    rows = [("summarizer", settings.summarizer, called), ("", output.mark(is_well, "ok", "failed"), answered)]
+    return Result({"ok": is_well, "summarizer": asked}, [output.facts("Check", rows)], Status(not is_well))
 
 
 @command(SERVE)

@@ -38,17 +38,15 @@ def with_store(settings: Settings, act: Callable[[SessionStore], Awaitable[T]], 
     """Return what `act` makes of the opened store. One that is only read must be there."""
     from summarizing_context.assembly import open_store
 
-    store = str(settings.store)
-
     async def within() -> T:
-        opened = await open_store(store, read_only=read_only)
+        opened = await open_store(settings.store, read_only=read_only)
         try:
             return await act(opened)
         finally:
             await opened.close()
 
-    if read_only and not (is_address(store) or Path(store).exists()):
-        raise StoreError(f"{shown_store(store)}: there is no such file; check --store")
+    if read_only and not (is_address(settings.store) or Path(settings.store).exists()):
+        raise StoreError(f"{shown_store(settings.store)}: there is no such file; check --store")
     return anyio.run(within)
 
 

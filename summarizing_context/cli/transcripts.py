@@ -1,15 +1,17 @@
-"""`summarizing-context eval`: what views of a session still hold. `tune`: which of several prompts is better, on your
-own logs. `prompts` shows them."""
+"""Commands on transcripts and prompts: `demo` replays the transcript that is shipped, `replay` any others, and `import`
+stores them. `eval` says what views still hold, `tune` which of several prompts is better; `prompts` shows them."""
 
 from __future__ import annotations
 
 import os
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -20,20 +22,240 @@ from rich.table import Table
 from rich.text import Text
 
 from summarizing_context.cli import options, output
-from summarizing_context.cli.options import TRANSCRIPTS, ModelOptions, argument, command, listed, option
-from summarizing_context.cli.output import InputError, Result, Status, T, counted, dim, dollars, plain, table, tell
-from summarizing_context.errors import CassetteMissError
+from summarizing_context.cli.options import TRANSCRIPTS, ModelOptions, argument, command, listed, option, read_tokens
+from summarizing_context.cli.output import InputError, Result, Status, T, counted, dim, number, plain, table
+from summarizing_context.errors import CassetteMissError, TranscriptError
 from summarizing_context.messages.tokens import TokenCounter, choose_counter, estimate_text
-from summarizing_context.settings import Settings
+from summarizing_context.settings import Settings, shown_store
 from summarizing_context.stores.private_files import make_private_folder, replace_private
 from summarizing_context.summarizers.prompts import Prompt, latest, load, names, prompts_root, write_prompt
 from summarizing_context.summarizers.sdk import fenced
-from summarizing_context.transcripts import read_session
+from summarizing_context.transcripts import Transcript, find_transcripts, read_named, read_session
 
 if TYPE_CHECKING:
     from summarizing_context.evaluation.cassettes import Cassette, Spent
     from summarizing_context.evaluation.report import Interval, Report
     from summarizing_context.evaluation.tune import Trial
+
+_SKIPPED = "Skipped, being no messages"
+
+
+@command(TRANSCRIPTS)
+def demo(
+    budget: options.Budget = 16_000,
+    keep: Annotated[Path | None, options.path("FILE", "Keep the session in this SQLite file.")] = None,
+) -> Result:
+    """Watch a long agent session stay inside a small budget.
+
+    The session comes with the package: some 500 messages and 170,000 tokens of coding and operations work. The
+    extractive summarizer is used: no key, no network. Before each answer of the agent a view is taken.
+
+    Examples:
+        demo --keep demo.db
+    """
+    from summarizing_context.evaluation.replay import LAW_FIGURES, demo_session, play_demo
+    from summarizing_context.views.view import REASON_WORDS
+
+    if keep is not None and keep.exists():
+        raise InputError(f"--keep: {plain(keep)} is there already; name a new file")
+    settings = Settings(store=keep or ":memory:", session_id="demo", summarizer="extractive", max_tokens=budget)
+    messages = demo_session()
+    announced = f"Replaying the demo session: {len(messages)} messages, {budget:,} tokens a view."
+    with output.progress("messages", len(messages), announced) as update:
+        told = anyio.run(partial(play_demo, messages, settings, watch=update))
+
+    # What happened, what is found with and without this package, what it saved, and what to type next.
+    reasons = ", ".join(f"{count} {REASON_WORDS[reason]}" for reason, count in told["activations_by_reason"].items())
+    reasons = reasons or ("the whole session fits" if told["views"] else "no view fits")
+    bad = sum(told[name] for name in LAW_FIGURES), told["refused_views"]
+    broken, refused = (output.mark(not count, "0", f"{count:,}") for count in bad)
+    shown: list[RenderableType] = [output.facts("What happened", [
+        ("messages", told["messages"], f"{number(told['history_tokens'])} tokens, counted by {told['token_counter']}"),
+        ("views", told["views"], "one before each answer of the agent"),
+        ("largest view", told["max_view_tokens"], f"tokens, of {number(budget)} allowed"),
+        ("broken laws", broken, "calls keep results, the order holds, the newest message is shown"),
+        ("views refused", refused, "no room for the system rows"),
+        ("slowest view, ms", told["slowest_view_ms"], "no view waits for a model"),
+        ("summaries made", told["summaries"], "in the background"),
+        ("activations", told["activations"], reasons),
+        ("prefix reused", f"{told['prefix_hit']:.1%}", "of all view tokens, by a provider's prompt cache"),
+    ])]  # fmt: skip
+    if not told["views"]:
+        shown.append("No view has room for more than the system rows: give a larger --budget.")
+        return Result(told, shown, _status(*bad))
+    asked, columns = told["questions"], ("question", "view", "newest", "answer")
+    marks = ([output.mark(one[key], "yes", "no") for key in ("found", "without")] for one in asked)
+    answers = ((one["question"], *both, dim(one["words"])) for one, both in zip(asked, marks, strict=True))
+    shown.append(table("What the last view still answers", columns, answers, wide="answer", fold=True))
+    found, without = (f"{sum(one[key] for one in asked)} of {len(asked)}" for key in ("found", "without"))
+    shown.append(f"view: {found}. newest: {without}, with the newest messages alone, in as many tokens.")
+    free = number(budget - told["last_view_tokens"])
+    shown.append(f"{free} tokens are free for the next messages: a view grows by appending until it is nearly full.")
+    whole, whole_price = number(told["whole_history_sent_tokens"]), output.dollars(told["whole_history_dollars"])
+    shown.append(output.facts("What it saved", [
+        ("tokens sent", told["sent_tokens"], f"{whole} with the whole history in each request"),
+        ("price of the input", output.dollars(told["dollars"]), f"{whole_price} with the whole history"),
+        ("", "", f"at {told['priced_model']}'s list price, with its prompt cache"),
+    ]))  # fmt: skip
+    line = partial(output.shell_line, store=keep or Path("demo.db"))
+    again = [] if keep else ["summarizing-context demo --keep demo.db"]
+    looks = line("status", told["session"], "--budget", budget)
+    asks = line("recall", told["session"], "What fixed the tide import")
+    shown.append("\n  ".join(["What to type next", *again, looks, asks, "summarizing-context replay YOUR_LOG.jsonl"]))
+    return Result(told, shown, _status(*bad))
+
+
+def _status(broken: int, refused: int) -> Status:
+    """Return the exit status for so many broken laws and refused views."""
+    return Status.LAW_BROKEN if broken else Status.REFUSED if refused else Status.OK
+
+
+@command(TRANSCRIPTS)
+def replay(
+    paths: options.TranscriptPaths,
+    *,
+    budget: Annotated[list[str] | None, option("N[,N]", "Tokens of a view; each is replayed. Default: 16k.")] = None,
+    strategy: Annotated[list[str] | None, option("A[,B]", "hierarchical, summarize, truncate, importance.")] = None,
+    jobs: options.Jobs = None,
+    own: options.ModelOptions,
+) -> Result:
+    """Replay transcripts and judge every view by the laws.
+
+    A view is taken before each assistant message. It must fit the budget, keep calls with their results, keep the log's
+    order, show its newest message, and begin with the view before unless an activation is reported; no text may leave
+    the views that no summarizer has read. Keys that begin with an underscore are dropped.
+
+    Examples:
+        replay logs/ --budget 8k,16k --strategy hierarchical,truncate
+        replay logs/ --model gpt-5.4-mini --dry-run
+    """
+    from summarizing_context.evaluation.cassettes import Spent, prices_of
+    from summarizing_context.evaluation.replay import LAW_FIGURES, TIMINGS, add_up, for_each, replay_file
+
+    names = [name for text in strategy or () for name in listed(text)]
+    variants = {one.strategy: one for one in (own.load(strategy=name) for name in names or (None,))}
+    sizes = [read_tokens(one, "--budget") for text in budget or ["16k"] for one in text.split(",")]
+    budgets, settings = tuple(dict.fromkeys(sizes)), next(iter(variants.values()))
+    each = [replace(one, max_tokens=size) for one in variants.values() for size in budgets]
+    if own.dry_run:
+        own.need_model(settings)
+    files = find_transcripts(paths)
+    size = sum(file.stat().st_size for file in files if file.is_file())
+    jobs = jobs or min(os.cpu_count() or 1, 1 + size // 300_000)  # each process takes a second to start
+    tallies, unreadable = list[Any](), list[TranscriptError]()
+    doing = f"{counted(len(files), 'file')} at {', '.join(map(number, budgets))} tokens."
+    doing = f"{'Dry run of' if own.dry_run else 'Replaying'} {doing}"
+    with output.progress("files", len(files), doing) as update:
+        for found in for_each(files, partial(replay_file, variants=each, format=own.format, dry_run=own.dry_run), jobs):
+            if isinstance(found, TranscriptError):
+                unreadable.append(found)
+            else:
+                tallies += found
+            update(f"{sum(tally.counts['messages'] for tally in tallies):,} messages")
+    if not tallies or not (unreadable or any(tally.counts["messages"] for tally in tallies)):
+        raise [*unreadable, options.holds_no_message(files[0], own.format)][0]
+
+    # Figures of each file, sums by strategy and budget, the total.
+    kinds = dict.fromkeys((one.strategy, one.budget) for one in tallies)
+    sums = [add_up([one for one in tallies if (one.strategy, one.budget) == kind]).figures() for kind in kinds]
+    total, rows = add_up(tallies).figures(), [tally.figures() for tally in tallies]
+    status = _status(sum(total[name] for name in LAW_FIGURES), total["refused_views"])
+    document = {"rows": rows, "totals": sums, "total": total, "timings": list(TIMINGS)}
+    document["unreadable"] = [str(error) for error in unreadable]
+
+    named = list[dict[str, Any]]()
+    for row in (*rows, *sums):
+        broken = [f"{row[law]:,} {law.replace('_', ' ')}" for law in ("refused_views", *LAW_FIGURES) if row[law]]
+        file = f"{row['strategy']}: " * (len(variants) > 1) + Path(row["file"]).name
+        shown_as = {"file": file, "broken": output.mark(not broken, "0", ", ".join(broken))}
+        shown_as |= {"hit": f"{row['prefix_hit']:.1%}", "mean": round(row["mean_view_tokens"])}
+        named.append(row | shown_as)
+    columns = {"file": "file", "#budget": "budget"}
+    if own.dry_run:
+        columns |= {"#tokens": "history_tokens", "#calls": "model_calls", "#input": "model_input_tokens"}
+        columns |= {"#output": "model_output_tokens"}
+        spent = Spent(*(total[name] for name in ("model_calls", "model_input_tokens", "model_output_tokens")))
+        asked: Any = priced(prices_of({f"{settings.summarizer}/{settings.model}": spent}, [settings]))
+        document, shown, status = document | asked.document, asked.shown, Status.OK
+    else:
+        columns |= {"#broken laws": "broken", "#mean view": "mean", "#activ.": "activations"}
+        columns |= {"#reused": "hit", "#uncached": "uncached_tokens", "#ms p99": "view_p99_ms"}
+        tokens = f"{total['model_input_tokens']:,} tokens in, {total['model_output_tokens']:,} out"
+        called = f"A model was called {total['model_calls']:,} times for summaries: {tokens}."
+        moved = "activ.: how often a view moved on; reused: the share of it that a prompt cache holds."
+        shown = [*map(dim, (moved, called, f"Tokens are counted by {total['token_counter']}."))]
+        shown += _counts("Repairs", {kind.replace("_", " "): count for kind, count in total["repairs"].items()})
+        shown += _counts(_SKIPPED, total["skipped"])
+    made = table("Dry run" if own.dry_run else "Replayed", columns, named, wide="file")
+    made.rows[len(rows) - 1].end_section = True
+    shown.insert(0, made)
+    status = Status.BAD_INPUT if unreadable and status != Status.LAW_BROKEN else status
+    return Result(document, shown, status, output.told_lines(total["skipped_lines"], unreadable))
+
+
+def _counts(title: str, counts: Mapping[str, int]) -> list[Text]:
+    """Return a line of the most frequent counts by their kind; none for no counts."""
+    ranked = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
+    said = ", ".join(f"{count:,} {kind}" for kind, count in ranked[:6])
+    return [dim(f"{title}: {said}{', and others' if len(ranked) > 6 else ''}.")] if ranked else []
+
+
+@command(TRANSCRIPTS, "import")
+def import_transcripts(
+    paths: options.TranscriptPaths, place: options.Place, format: options.TranscriptFormat = "auto"
+) -> Result:
+    """Put the sessions of transcripts into a store.
+
+    Each keeps its own name. A session that the store has already gets the messages that are new, and another session of
+    that name a number. A file that cannot be read is named, and the others are imported; a path
+    that is not there stops the command.
+
+    Examples:
+        import ~/.claude/projects --store logs.db
+    """
+    from summarizing_context.assembly import open_context
+
+    settings, files = place.load(), find_transcripts(paths)
+    rows, unreadable = list[dict[str, Any]](), list[TranscriptError]()
+    skipped, skipped_lines = Counter[str](), list[str]()
+
+    async def import_log(log: Transcript) -> None:
+        wanted = re.sub(r"[^A-Za-z0-9._:-]+", "-", log.session_id)[:180] or "session"  # at most 200, with a number
+        messages = list(log.messages)
+        for copy in count(1):
+            session_id = wanted if copy == 1 else f"{wanted}:{copy}"
+            async with open_context(replace(settings, session_id=session_id)) as context:
+                held = await context.get_messages()
+                if messages[: len(held)] != held:
+                    continue
+                for message in messages[len(held) :]:
+                    await context.add_message(message)
+                row = {"session_id": session_id, "file": str(log.path), "format": log.format}
+                rows.append({**row, "messages": len(context), "added": len(context) - len(held)})
+                return
+
+    with output.progress("files", len(files), f"Importing {counted(len(files), 'file')}.") as update:
+        for path in files:
+            try:
+                logs = read_named(path, format=format).values()  # all of it, before any session is changed
+                for log in (log for log in logs if log.messages):
+                    anyio.run(import_log, log)
+                    skipped.update(log.skipped)
+                    skipped_lines += log.unreadable
+            except TranscriptError as error:
+                unreadable.append(error)
+            update(f"{counted(len(rows), 'session')}, {counted(sum(row['added'] for row in rows), 'new message')}")
+    if not rows:
+        raise [*unreadable, options.holds_no_message(files[0], format)][0]
+    document = {"sessions": rows, "unreadable": [str(problem) for problem in unreadable]}
+    document |= {"skipped": dict(sorted(skipped.items())), "skipped_lines": skipped_lines}
+    columns = {"session": "session_id", "format": "format", "#messages": "messages", "#new": "added"}
+    made = table(f"Imported into {plain(shown_store(settings.store))}", columns, rows, wide="session")
+    status, remarks = Status.BAD_INPUT if unreadable else Status.OK, output.told_lines(skipped_lines, unreadable)
+    return Result(document, [made, *_counts(_SKIPPED, skipped)], status, remarks)
+
+
+# What views still hold
 
 _EVAL = options.family("eval", TRANSCRIPTS, "Measure what views still hold.")
 
@@ -73,21 +295,21 @@ class RecordOptions(ModelOptions):
             with suppress(CassetteMissError), Cassette(file, "replay", secrets=keys) as replies:
                 return work(replies)
         for line in [*forecast.shown][1:]:
-            tell(line)
+            output.tell(line)
         for model in models:
             make_model(model, read_only=False)  # a key that is missing is named before the question
         output.confirm("Send these requests?", self.yes, "sent")
         with Cassette(file, "record", max_calls=self.max_calls, secrets=keys) as replies:
             done = work(replies)
         for price in prices_of(replies.spent, models):
-            tell(_line(price, "Recorded with "))
+            output.tell(_line(price, "Recorded with "))
         return done
 
 
 def _line(one: Spent, done: str = "") -> str:
     """Return what a model will be asked, or was."""
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(one.by_kind.items()))
-    cost = f"{dollars(one.estimated_cost)} ({one.priced})" if one.priced else "no price is known"
+    cost = f"{output.dollars(one.estimated_cost)} ({one.priced})" if one.priced else "no price is known"
     known = f"; {one.recorded:,} more need no call" if one.recorded else ""
     tokens = f"{one.input_tokens:,} input and {one.output_tokens:,} output tokens"
     asked = f"{one.calls:,} {'calls' if done else 'requests'}" + (f" ({kinds})" if kinds else "")
@@ -103,12 +325,12 @@ def priced(prices: Sequence[Spent], proposals: int = 0) -> Result:
         rows[0] |= {"proposals": proposals, "calls_at_most": calls}
         about = f"{proposals:,} proposals, each tried on all sessions: {calls:,} calls at most"
         if first.estimated_cost is not None and first.calls:  # a proposal costs about what its trial does
-            about += f", about {dollars(first.estimated_cost * calls / first.calls)} in all"
+            about += f", about {output.dollars(first.estimated_cost * calls / first.calls)} in all"
         shown.append(f"{about}; --max-calls stops them.")
     each = [one.estimated_cost for one in prices]
     total = None if None in each else round(sum(filter(None, each)), 6)
     if total is not None:
-        shown.append(f"In all {dollars(total)}{' without the proposals' if proposals else ''}.")
+        shown.append(f"In all {output.dollars(total)}{' without the proposals' if proposals else ''}.")
     shown.append(dim("Tokens by the built-in estimate, replies as long as their cap; hidden thinking is not counted."))
     return Result({**(rows[0] if len(rows) == 1 else {"models": rows}), "estimated_cost": total}, shown)
 
@@ -242,14 +464,11 @@ def ask(
     if not found.messages:
         raise options.holds_no_message(log, own.format)
     for line in output.told_lines(found.unreadable):
-        tell(line)
+        output.tell(line)
     settings, total = own.load(call_timeout=300.0), 0  # the log is long, and so is what is marked
     own.need_model(settings)
-    if judge_model is None:
+    if judge_model is None or judge_model == settings.model:
         raise InputError("--judge-model: name the model that marks the answers, another than the one that asks")
-    if judge_model == settings.model:
-        raise InputError("--judge-model: name another model than the one that writes questions, or it marks its own")
-
     judge = replace(settings, model=judge_model)
 
     def answer(replies: Cassette) -> None:
@@ -385,7 +604,8 @@ def tune(
             trial = trials.Trial(dataset, start, settings, replies, folder=Path(folder), held_out=held)
             judges = len({log.session for log in trial.judging.logs})
             if replies.mode == "forecast" and judges < MIN_SESSIONS:  # before anything is paid for
-                tell(f"judged by {counted(judges, 'session')}: fewer than {MIN_SESSIONS} tell no sure difference")
+                few = f"judged by {counted(judges, 'session')}: fewer than {MIN_SESSIONS} tell no sure difference"
+                output.tell(few)
             total = len(trial.judging.logs) + (count * len(trial.choosing.logs) if held else 0)
             doing = f"{DOING[replies.mode]} {counted(count, 'prompt')}."
             with output.progress("sessions", total, doing) as trial.watch:
@@ -428,7 +648,7 @@ def tune(
         parts.append(table("On the sessions that choose" if tuning.chosen_on else "Tried", ("prompt", "#score"), rows))
     parts.append(score_table(report, marked=tuning.winner))
     costs = ((arm, cost) for arm in (tuning.old, tuning.new) if (cost := tuning.dollars.get(arm)) is not None)
-    parts += [dim(f"{arm}: summaries of 1M tokens of history cost {dollars(cost)}") for arm, cost in costs]
+    parts += [dim(f"{arm}: summaries of 1M tokens of history cost {output.dollars(cost)}") for arm, cost in costs]
     dropped = ", ".join(f"{arm} {report.figure(arm, 'dropped') or 0:,.0f}" for arm in report.arms)
     parts.append(dim(plain(f"lines dropped from replies, for their source does not hold them: {dropped}")))
     parts.append(Text(plain(report.verdict), "bold"))
