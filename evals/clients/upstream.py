@@ -12,11 +12,10 @@ import time
 from collections.abc import AsyncIterator, Generator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
-from functools import cache, lru_cache, partial
+from functools import cache, lru_cache
 from itertools import chain, takewhile
 from typing import Any
 
-import bpe_openai
 import uvicorn
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
@@ -300,7 +299,11 @@ SPEAKERS = {"anthropic": anthropic, "chat": chat, "responses": responses}
 # Tokens, and what of a request a provider's cache could have kept -----------------------------------------------------
 
 
-_encoding = cache(partial(bpe_openai.get_encoding, "o200k_base"))
+@cache
+def _encoding() -> Any:
+    import bpe_openai  # it warns where it is imported
+
+    return bpe_openai.get_encoding("o200k_base")
 
 
 @lru_cache(maxsize=200_000)

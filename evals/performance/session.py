@@ -129,13 +129,8 @@ async def adders() -> dict[str, float]:
     return {f"adders_{name}_over_alone": best[name] / best["alone"] for name in ("extractive", "model")}
 
 
-def main() -> None:
-    """Measure and print."""
+if __name__ == "__main__":
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         figures = asyncio.run(growth(Path(folder) / "session.db"))
     figures |= asyncio.run(adders())
     print(json.dumps({name: round(value, 4) for name, value in figures.items()}))
-
-
-if __name__ == "__main__":
-    main()
