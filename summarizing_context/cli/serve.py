@@ -25,9 +25,10 @@ import typer
 from summarizing_context.cli import options, output
 from summarizing_context.cli.options import SERVE, STORED, JsonPath, OwnSettings, Place, command, option
 from summarizing_context.cli.output import PROGRAM, InputError, Result, Status, confirm, plain, tell, write_json
-from summarizing_context.cli.sessions import find_sessions
+from summarizing_context.cli.sessions import find_sessions, with_store
 from summarizing_context.errors import SettingsError, SummarizerError
 from summarizing_context.settings import PROVIDERS, is_address, shown_store
+from summarizing_context.stores.base import SessionStore
 from summarizing_context.stores.private_files import checked_token, kept_token, replace_private, token_file
 from summarizing_context.transcripts.base import record
 
@@ -168,29 +169,24 @@ def worker(
     if not is_address(settings.store):  # before what needs the extra is imported
         raise InputError(f"--store: {plain(settings.store, 60)!r} is no address; write postgresql://user@host/database")
 
-    from summarizing_context.assembly import open_store, postgres_door
+    from summarizing_context.assembly import postgres_door
 
-    pool_worker = postgres_door("pool").pool_worker
+    pool_worker, name = postgres_door("pool").pool_worker, shown_store(settings.store)
 
-    async def serve() -> None:
-        opened = await open_store(settings.store)
-        try:
-            async with pool_worker(settings, opened, drain_within=drain) as one:
+    async def serve(opened: SessionStore) -> None:
+        async with pool_worker(settings, opened, drain_within=drain) as one:
 
-                def end() -> None:
-                    tell("The worker is draining: it takes no more requests, and finishes those under way.")
-                    one.drain()
+            def end() -> None:
+                tell("The worker is draining: it takes no more requests, and finishes those under way.")
+                one.drain()
 
-                for number in (signal.SIGTERM, signal.SIGINT):
-                    asyncio.get_running_loop().add_signal_handler(number, end)
-                name = shown_store(settings.store)
-                tell(f"{plain(name)}: requests for summaries are answered")
-                write_json({"serves": "worker", "at": None, "store": name, "token_file": None}, json_path)
-                await one.run()
-        finally:
-            await opened.close()
+            for number in (signal.SIGTERM, signal.SIGINT):
+                asyncio.get_running_loop().add_signal_handler(number, end)
+            tell(f"{plain(name)}: requests for summaries are answered")
+            write_json({"serves": "worker", "at": None, "store": name, "token_file": None}, json_path)
+            await one.run()
 
-    anyio.run(serve)
+    with_store(settings, serve, read_only=False)
     tell("The worker has ended; nothing is left under way.")
 
 
