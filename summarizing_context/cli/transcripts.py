@@ -467,8 +467,10 @@ def ask(
         output.tell(line)
     settings, total = own.load(call_timeout=300.0), 0  # the log is long, and so is what is marked
     own.need_model(settings)
-    if judge_model is None or judge_model == settings.model:
+    if judge_model is None:
         raise InputError("--judge-model: name the model that marks the answers, another than the one that asks")
+    if judge_model == settings.model:
+        raise InputError("--judge-model: name another model than the one that writes questions, or it marks its own")
     judge = replace(settings, model=judge_model)
 
     def answer(replies: Cassette) -> None:
