@@ -116,10 +116,5 @@ async def travel() -> Table:
     return shown
 
 
-def main() -> None:
-    """Count and show."""
-    Console().print(rooms(), asyncio.run(travel()))
-
-
 if __name__ == "__main__":
-    main()
+    Console().print(rooms(), asyncio.run(travel()))

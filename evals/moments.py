@@ -19,10 +19,10 @@ from typing import Any
 import anyio
 
 from summarizing_context import Settings, open_context
-from summarizing_context.evaluation.datasets import Read, hindsight, read_checked, read_messages
+from summarizing_context.evaluation.datasets import Read, hindsight, read_messages
 from summarizing_context.evaluation.views import Message, Text, text_of
 from summarizing_context.messages.tokens import estimate_text
-from summarizing_context.transcripts import find_transcripts
+from summarizing_context.transcripts import find_transcripts, read_named
 from summarizing_context.views.planner import CACHED, is_natural_end
 
 ARMS: dict[str, dict[str, Any]] = {
@@ -64,7 +64,7 @@ async def play(messages: Sequence[Message], reads: Sequence[Read], budget: int, 
 def measure(path: Path, budgets: Sequence[int]) -> dict[tuple[int, str], Counter[str]]:
     """Return the counts of the sessions of a file, by budget and arm."""
     counts = defaultdict[tuple[int, str], Counter[str]](Counter)
-    for log in read_checked(path):
+    for log in read_named(path).values():
         reads = read_messages(log.messages)
         for budget in budgets:
             for arm in ARMS if sum(read.tokens for read in reads) > budget / 2 else ():

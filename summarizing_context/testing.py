@@ -190,7 +190,7 @@ def check_session(
     messages = list(read_session(Path(session)).messages if isinstance(session, str | Path) else session)
     chosen = replace(settings or Settings(), max_tokens=budget, summarizer="extractive", model=None)
     played = anyio.run(lambda: play(messages, [len(messages)], chosen, summarizer))
-    if refused := played.tally.refused_views:  # an agent would have had none
+    if refused := played.tally.counts["refused_views"]:  # an agent would have had none
         raise SettingsError(f"budget = {budget}: {refused} views of this session do not fit; take a larger budget")
     view = played.views[len(messages)]
     return SessionCheck(view, played.tally.broken_laws(), estimate_text(view), budget)

@@ -16,7 +16,6 @@ import asyncio
 import contextlib
 import json
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -50,22 +49,17 @@ SUMMARIES, PROMPT = "<summary messages=", "[summarizing-context: the first "  # 
 
 @asynccontextmanager
 async def proxied(client: Program, provider: str, budget: int, store: Path, *words: str) -> AsyncIterator[str]:
-    """Run the proxy in front of a provider; yield its address. Raise `RuntimeError` if it does not answer."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    given = [*OURS, "proxy", "--store", str(store), "--listen", str(port), "--budget", str(budget), *words]
+    """Run the proxy in front of a provider; yield its address. Raise `RuntimeError` if it does not start."""
+    given = [*OURS, "proxy", "--store", str(store), "--listen", "0", "--budget", str(budget), "--json", "-", *words]
     given += ["--anthropic", provider, "--openai", provider]
     log = store.with_suffix(".log")
     with log.open("wb") as written:
-        process = await start(*given, env=client.environment(), stdout=DEVNULL, stderr=written)
+        process = await start(*given, env=client.environment(), stdout=PIPE, stderr=written)
     try:
-        for _ in range(int(PATIENCE / 0.1)):
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
-                break
-            await asyncio.sleep(0.1)
-        else:
-            raise RuntimeError(f"the proxy did not answer: {log.read_text()[-600:]}")
-        yield f"http://127.0.0.1:{port}"
+        assert process.stdout is not None
+        if not (started := await asyncio.wait_for(process.stdout.readline(), PATIENCE)):
+            raise RuntimeError(f"the proxy did not start: {log.read_text()[-600:]}")
+        yield json.loads(started)["at"]
     finally:
         process.terminate()
         try:

@@ -344,9 +344,6 @@ def unknown_tools(rows: Sequence[Body], tools: Sequence[Body]) -> set[str]:
     return unknown
 
 
-# OpenAI Chat Completions -------------------------------------------------------------------------------------------
-
-
 def _chat(body: Body, seal: Seal, given: Given | None, *, demands: Container[str]) -> None:
     rows = body["messages"]
     _must(rows, "[] is too short - 'messages'")
@@ -387,9 +384,6 @@ def _chat(body: Body, seal: Seal, given: Given | None, *, demands: Container[str
             thought = row.get("reasoning_content")
             is_there = not row.get("tool_calls") or (thought if at > start else thought is not None)
             _must(is_there, f"messages[{at}]: reasoning_content is missing in assistant tool call message")
-
-
-# OpenAI Responses --------------------------------------------------------------------------------------------------
 
 
 def _responses(body: Body, seal: Seal, given: Given | None, *, cut: Container[str]) -> None:
@@ -457,9 +451,6 @@ def _responses(body: Body, seal: Seal, given: Given | None, *, cut: Container[st
     _must(not left, f"no tool output found for function call {left}")
 
 
-# Gemini ------------------------------------------------------------------------------------------------------------
-
-
 def _gemini(body: Body, seal: Seal, given: Given | None) -> None:
     rows = body["contents"]
     _must(rows, "contents is not specified")
@@ -488,9 +479,6 @@ def _gemini(body: Body, seal: Seal, given: Given | None) -> None:
         if calls and at > open_turn:
             _must("thoughtSignature" in calls[0], f"{where}: function call is missing a thought_signature")
     _must(not waiting, f"function calls without function responses: {waiting}")
-
-
-# Bedrock Converse --------------------------------------------------------------------------------------------------
 
 
 def _bedrock(body: Body, seal: Seal, given: Given | None) -> None:

@@ -1,14 +1,10 @@
 """A provider on the loopback: strict as the real ones, scripted, and with a memory of each request that it got.
 
 It knows nothing of who stands between it and the client. Threads are told apart by the ids that clients send. Tokens
-are counted by tiktoken alone: a judge that counts as the judged do would see no fault of theirs.
+are those of o200k_base, by another library than the judged count with: it would see no fault of theirs.
 """
 
 import asyncio
-import base64
-import functools
-import gzip
-import importlib.resources
 import json
 import re
 import socket
@@ -16,11 +12,10 @@ import time
 from collections.abc import AsyncIterator, Generator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import cache, lru_cache
 from itertools import chain, takewhile
 from typing import Any
-from unittest.mock import patch
 
-import tiktoken
 import uvicorn
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
@@ -304,17 +299,14 @@ SPEAKERS = {"anthropic": anthropic, "chat": chat, "responses": responses}
 # Tokens, and what of a request a provider's cache could have kept -----------------------------------------------------
 
 
-@functools.cache
-def _encoding() -> tiktoken.Encoding:
-    """o200k_base, from the ranks that bpe-openai brings: tiktoken would download them."""
-    packed = importlib.resources.files("bpe_openai").joinpath("data/o200k_base.tiktoken.gz").read_bytes()
-    pairs = (line.split() for line in gzip.decompress(packed).splitlines())
-    ranks = {base64.b64decode(token): int(rank) for token, rank in pairs}
-    with patch("tiktoken_ext.openai_public.load_tiktoken_bpe", return_value=ranks):
-        return tiktoken.get_encoding("o200k_base")
+@cache
+def _encoding() -> Any:
+    import bpe_openai  # it warns where it is imported
+
+    return bpe_openai.get_encoding("o200k_base")
 
 
-@functools.lru_cache(maxsize=200_000)
+@lru_cache(maxsize=200_000)
 def tokens(text: str) -> int:
     """Tokens of a text."""
     return len(_encoding().encode_ordinary(text))

@@ -28,8 +28,7 @@ from evals.performance.managers.ours import ByFakeModel
 from evals.performance.run import CHAT_SUMMARY, PRICES
 from evals.performance.tokens import CHARACTERS, Message, message_tokens, text_tokens, wire
 from summarizing_context import Settings, open_context
-from summarizing_context.evaluation.datasets import Dataset
-from summarizing_context.evaluation.recording import Question
+from summarizing_context.evaluation.datasets import Dataset, Question
 from summarizing_context.evaluation.report import paired
 from summarizing_context.evaluation.run import VALUES_HELD
 from summarizing_context.evaluation.views import Text
@@ -117,10 +116,9 @@ def main() -> None:
     parser.add_argument("--names", default=",".join(MANAGERS), help="managers, with commas between them")
     parser.add_argument("--parts", default=",".join(PARTS), help="others stay as they are in the file")
     parser.add_argument("--beam", type=Path, help="a folder of chats of BEAM, such as chats/100K, for evidence")
-    parser.add_argument("--out", type=Path, default=OUT, help="write the figures here")
     asked = parser.parse_args()
     names = asked.names.split(",")
-    told: Any = json.loads(asked.out.read_text("utf-8")) if asked.out.exists() else {}  # what is not measured now stays
+    told: Any = json.loads(OUT.read_text("utf-8")) if OUT.exists() else {}  # what is not measured now stays
     told |= {"what": {name: MANAGERS[name].defaults for name in names}, "prices": PRICES}
     if "counts" in asked.parts:
         told["counts"] = {name: run(name, "--kind", "steps", *RUNS["main"]) for name in names}
@@ -132,8 +130,7 @@ def main() -> None:
         told["machine"] = machine()
     told = json.loads(json.dumps(told), parse_float=lambda digits: round(float(digits), 4))
     told["sha256"] = hash_of(told)
-    asked.out.parent.mkdir(parents=True, exist_ok=True)
-    asked.out.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    OUT.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
     shown = Table("", *names, title=told["sha256"])
     for part in PARTS:
         for figure in told.get(part, {}).get(names[0], {}):

@@ -9,24 +9,21 @@ import asyncio
 import gc
 import json
 import os
-import random
 import resource
 import tempfile
 import time
-from collections.abc import Awaitable, Iterable, Iterator
+from collections.abc import Awaitable, Iterable
+from itertools import islice
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from evals.performance.fake_model import FakeModel
 from evals.performance.managers.ours import ByFakeModel
-from evals.performance.tokens import Message, tool_call
+from evals.performance.tokens import Message
 from summarizing_context import Settings, SummarizingContext, open_context
+from summarizing_context.testing import Conversation
 
-PHRASE = (
-    "the build failed because src/parser.py line 88 expects a list; retry with --verbose and read the log before "
-    "changing config/default.toml, then run pytest -q tests/test_parser.py and commit to the branch fix/parser"
-)
 BUDGET = 16_000  # tokens
 MESSAGES = 100_000
 STRETCH = 2_000  # messages that are timed at either end
@@ -43,27 +40,10 @@ def resident() -> int:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def messages(count: int, seed: int) -> Iterator[Message]:
-    """Yield a plain agent session: a question, calls with results, an answer."""
-    chance = random.Random(seed)
-
-    def text(words: int) -> str:
-        return " ".join(chance.choices(PHRASE.split(), k=words))
-
-    for made in range(0, count, 10):
-        yield {"role": "user", "content": f"{made}: {text(30)}"}
-        for step in range(4):
-            call = tool_call(f"call_{seed}_{made}_{step}", "run", {"cmd": text(8)})
-            yield {"role": "assistant", "content": text(15), "tool_calls": [call]}
-            yield {"role": "tool", "tool_call_id": call["id"], "content": text(120)}
-        yield {"role": "assistant", "content": text(40)}
-
-
 def plain(count: int) -> list[Message]:
     """Return rows that may arrive in any order: no calls, as large as the others on average."""
-    chance, roles = random.Random(5), ("user", "assistant")
-    texts = (" ".join(chance.choices(PHRASE.split(), k=60)) for _ in range(count))
-    return [{"role": roles[at % 2], "content": f"{at}: {text}"} for at, text in enumerate(texts)]
+    talk = Conversation(tokens=90)
+    return [talk.assistant() if at % 2 else talk.user() for at in range(count)]
 
 
 def quick_model() -> ByFakeModel:
@@ -109,13 +89,14 @@ async def growth(path: Path) -> dict[str, float]:
     """Return the figures of the whole life of one session: some messages one by one with a view after every tenth, many
     by many tasks at once, the file opened again, and some more when what is read after opening is read."""
     settings = Settings(store=path, session_id="long", max_tokens=BUDGET, token_counter="estimate")
-    rows = plain(MESSAGES - 2 * STRETCH)
+    rows, session = plain(MESSAGES - 2 * STRETCH), Conversation(tokens=120).turns(MESSAGES)
+    first = [*islice(session, STRETCH)]
     async with open_context() as context:  # what is imported when it is first used is no memory of a session
-        await one_by_one(context, messages(10, seed=1))
+        await one_by_one(context, first[:10])
     gc.freeze()  # what is made to be added must not cost a collection that is timed
     base = resident()
     async with open_context(settings) as context:
-        early_add, early_view = await one_by_one(context, messages(STRETCH, seed=1))
+        early_add, early_view = await one_by_one(context, first)
         filled = await add_by_many(context, rows)
         await context.wait_idle()
         memory = resident() - base
@@ -124,12 +105,12 @@ async def growth(path: Path) -> dict[str, float]:
         await context.get_messages_for_request()
         reopened = time.perf_counter() - began
         await context.wait_idle()
-        late_add, late_view = await one_by_one(context, messages(STRETCH, seed=3))
+        late_add, late_view = await one_by_one(context, islice(session, STRETCH))
     return {
         "append_late_over_early": late_add / early_add,
         "view_late_over_early": late_view / early_view,
         "adders_s_per_100k": filled / len(rows) * 1e5,
-        "memory_over_text": memory / sum(len(json.dumps(row)) for row in (*messages(STRETCH, seed=1), *rows)),
+        "memory_over_text": memory / sum(len(json.dumps(row)) for row in (*first, *rows)),
         "reopen_s_per_100k": reopened / (MESSAGES - STRETCH) * 1e5,
     }
 
@@ -148,13 +129,8 @@ async def adders() -> dict[str, float]:
     return {f"adders_{name}_over_alone": best[name] / best["alone"] for name in ("extractive", "model")}
 
 
-def main() -> None:
-    """Measure and print."""
+if __name__ == "__main__":
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         figures = asyncio.run(growth(Path(folder) / "session.db"))
     figures |= asyncio.run(adders())
     print(json.dumps({name: round(value, 4) for name, value in figures.items()}))
-
-
-if __name__ == "__main__":
-    main()

@@ -18,7 +18,8 @@ from typing import Any
 import anyio
 
 from summarizing_context.evaluation.cassettes import Cassette, RecordedModel
-from summarizing_context.evaluation.recording import AskedCase, Recording, mark_answers, read_answers
+from summarizing_context.evaluation.datasets import AskedCase, Recording
+from summarizing_context.evaluation.run import mark_answers, read_answers
 from summarizing_context.evaluation.views import ARMS, Case, build
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 

@@ -1,6 +1,6 @@
 """The command line: `main` runs one command and gives its exit status.
 
-One file holds each family of commands. They are read when a command is run, so that importing is cheap.
+One file holds each group of commands of the help. They are read when a command is run, so that importing is cheap.
 """
 
 from __future__ import annotations
@@ -36,6 +36,6 @@ def build_command() -> Any:
 
     from summarizing_context.cli.options import app
 
-    for family in ("replay", "eval", "tune", "sessions", "serve", "clients"):
+    for family in ("transcripts", "sessions", "serve"):
         import_module(f"summarizing_context.cli.{family}")
     return typer.main.get_command(app)

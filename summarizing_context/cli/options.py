@@ -3,6 +3,7 @@ help of each command fits a screen of 40 lines."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, is_dataclass
@@ -28,12 +29,8 @@ TRANSCRIPTS, STORED, SERVE = "Transcripts and prompts", "Stored sessions", "Serv
 OF_ONE = [name for name in COMMANDS if name != "help"]  # commands of one session, as in a host
 
 
-def _shown_type(option: TyperOption, ctx: Any) -> str:
-    return option.metavar or ""
-
-
 # The help shows what a metavar says, and neither a type nor bounds, which would take half of the screen.
-TyperOption.display_type_rich = _shown_type  # type: ignore[assignment, method-assign]
+TyperOption.display_type_rich = lambda option, ctx: option.metavar or ""  # type: ignore[method-assign, assignment]
 TyperArgument.display_type_rich = lambda *_, **__: ""  # type: ignore[method-assign]
 rich_utils.RANGE_STRING = ""
 
@@ -129,10 +126,7 @@ def read_place(text: str) -> str:
     """Return a path, its `~` the home folder, or a store's address; an empty one would mean the current folder."""
     if not text.strip():
         raise typer.BadParameter("it is empty; name a file or a folder")
-    try:
-        return str(Path(text).expanduser()) if text.startswith("~") else text
-    except RuntimeError:
-        raise typer.BadParameter("no home folder of that user is known") from None
+    return os.path.expanduser(text)
 
 
 def read_path(text: str | Path) -> Path:
@@ -207,11 +201,11 @@ TranscriptPaths = Annotated[list[Path], _TRANSCRIPTS]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 
-def store_of(settings: Settings) -> str:
-    """Return the store that was named, by an option, a file or the environment. Raise `InputError` for none."""
+def with_store_named(settings: Settings) -> Settings:
+    """Return settings whose store an option, a file or the environment names. Raise `InputError` for none."""
     if str(settings.store) == ":memory:":
         raise InputError("--store: name a store, such as --store run.db, or set store in the file of --config")
-    return str(settings.store)
+    return settings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,9 +218,7 @@ class Place:
     def load(self) -> Settings:
         """Return the settings. Raise `InputError` where no store is named."""
         given: dict[str, Any] = {} if self.store is None else {"store": self.store}
-        settings = Settings.load(self.config, **given)
-        store_of(settings)
-        return settings
+        return with_store_named(Settings.load(self.config, **given))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -109,9 +109,9 @@ def progress(name: str, total: int | None, announced: str = "") -> Iterator[Call
     if announced and not console.is_terminal:
         tell(announced)
     times = (bars.TimeElapsedColumn(),) if total is None else (bars.MofNCompleteColumn(), bars.TimeRemainingColumn())
-    columns = (bars.TextColumn(name), bars.BarColumn(bar_width=24), *times)
     shown = bars.TextColumn("{task.fields[text]}", markup=False)
-    with bars.Progress(*columns, shown, console=console, transient=True, disable=not console.is_terminal) as bar:
+    columns = (bars.TextColumn(name), bars.BarColumn(bar_width=24), *times, shown)
+    with bars.Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(name, total=total, text="")
         yield lambda text, steps=1: bar.update(task, advance=steps, text=plain(text, 60))
 
@@ -171,8 +171,8 @@ def explain_failure(error: BaseException) -> int:
 
 def table(title: str, columns: Iterable[str], rows: Iterable[Any] = (), *, wide: str = "", fold: bool = False) -> Table:
     """Return a table. Columns that begin with `#` hold figures; the `wide` one takes what room the others leave. A row
-    has a cell for each column, or is a JSON object whose figures `columns` name by heading; None draws a line. Long
-    cells are cut; `fold` breaks those of the wide column, or of all if none is wide."""
+    has a cell for each column, or is a JSON object whose figures `columns` name by heading. Long cells are cut; `fold`
+    breaks those of the wide column, or of all if none is wide."""
     made = Table(title=title, title_justify="left", title_style="bold", header_style="dim", caption_justify="left")
     made.box, made.pad_edge, made.padding, made.expand = box.SIMPLE_HEAD, False, (0, 1, 0, 0), bool(wide)
     for name in columns:
@@ -180,12 +180,9 @@ def table(title: str, columns: Iterable[str], rows: Iterable[Any] = (), *, wide:
         folds = fold and wide in ("", name)
         made.add_column(name.removeprefix("#"), no_wrap=not folds, overflow="fold" if folds else "ellipsis", **shape)
     for row in rows:
-        if row is None:
-            made.add_section()
-        else:
-            values = [row[figure] for figure in columns.values()] if isinstance(columns, Mapping) else row
-            cells = (number(one) if one is None or isinstance(one, int | float) else one for one in values)
-            made.add_row(*(one if isinstance(one, Text) else plain(one) for one in cells))
+        values = [row[figure] for figure in columns.values()] if isinstance(columns, Mapping) else row
+        cells = (number(one) if one is None or isinstance(one, int | float) else one for one in values)
+        made.add_row(*(one if isinstance(one, Text) else plain(one) for one in cells))
     return made
 
 

@@ -1,28 +1,36 @@
 """Commands for who operates it: `check`, and `mcp`, `inspect`, `worker` and `proxy`, which serve until they are ended.
-With `--json`, one line says at the start what serves where."""
+With `--json`, one line says at the start what serves where. `install` and `uninstall` are for plug-ins of coding
+clients, which ask the proxy."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import os
+import re
+import shutil
 import signal
+import subprocess
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.request import ProxyHandler, Request, build_opener
 
 import anyio
 import typer
 
 from summarizing_context.cli import options, output
-from summarizing_context.cli.options import SERVE, STORED, JsonPath, OwnSettings, Place, command, option, store_of
-from summarizing_context.cli.output import InputError, Result, Status, plain, tell, write_json
-from summarizing_context.cli.sessions import find_sessions
+from summarizing_context.cli.options import SERVE, STORED, JsonPath, OwnSettings, Place, command, option
+from summarizing_context.cli.output import PROGRAM, InputError, Result, Status, confirm, plain, tell, write_json
+from summarizing_context.cli.sessions import find_sessions, with_store
 from summarizing_context.errors import SettingsError, SummarizerError
 from summarizing_context.settings import PROVIDERS, is_address, shown_store
-from summarizing_context.stores.private_files import checked_token, kept_token, token_file
+from summarizing_context.stores.base import SessionStore
+from summarizing_context.stores.private_files import checked_token, kept_token, replace_private, token_file
+from summarizing_context.transcripts.base import record
 
 if TYPE_CHECKING:
     from summarizing_context.contrib.proxy.server import ProxySettings
@@ -72,9 +80,8 @@ def check(own: OwnSettings, base_url: options.BaseUrl = None) -> Result:
     is_well = asked["problem"] is None
     called = "no model is called" if asked["host"] is None else f"{asked['model']} at {asked['host']}"
     answered = asked["problem"] or ("ready" if asked["host"] is None else f"answered in {asked['seconds']:.1f} s")
-    verdict = "", output.mark(is_well, "ok", "failed"), answered
-    shown = output.facts("Check", [("summarizer", settings.summarizer, called), verdict])
-    return Result({"ok": is_well, "summarizer": asked}, [shown], Status.OK if is_well else Status.LAW_BROKEN)
+    rows = [("summarizer", settings.summarizer, called), ("", output.mark(is_well, "ok", "failed"), answered)]
+    return Result({"ok": is_well, "summarizer": asked}, [output.facts("Check", rows)], Status(not is_well))
 
 
 @command(SERVE)
@@ -93,7 +100,7 @@ def mcp(
         mcp --store run.db
     """
     settings = place.load()
-    find_sessions(store_of(settings))  # what is wrong with it is told at once
+    find_sessions(settings)  # what is wrong with it is told at once
 
     from summarizing_context.adapters.mcp import make_server, serve_stdio
 
@@ -124,8 +131,8 @@ def inspect(
     import webbrowser
 
     (host, port, _), settings = options.read_address(listen), place.load()
-    store = store_of(settings)
-    find_sessions(store)  # what is wrong with it is told at once
+    find_sessions(settings)  # what is wrong with it is told at once
+    store = shown_store(settings.store)
 
     from summarizing_context.contrib.inspector import Access, bound_socket, inspector_app, serve
     from summarizing_context.contrib.serving import address_of
@@ -134,10 +141,10 @@ def inspect(
     with bound_socket(host, port) as listening:
         url = access.link(f"{address_of(listening)}/{access.folder}")
         tell(f"{url}  (opens once; Ctrl-C ends it)")
-        write_json({"serves": "inspect", "at": url, "store": shown_store(store), "token_file": None}, json_path)
+        write_json({"serves": "inspect", "at": url, "store": store, "token_file": None}, json_path)
         if browser:
             webbrowser.open(url)
-        anyio.run(serve, inspector_app(store, settings=settings, access=access), listening, access)
+        anyio.run(serve, inspector_app(str(settings.store), settings=settings, access=access), listening, access)
 
 
 @command(SERVE)
@@ -159,32 +166,27 @@ def worker(
         worker --store postgresql://agents@db/agents --config agent.toml
     """
     settings = own.load(store=store, concurrency=concurrency)
-    if not is_address(store_of(settings)):  # before what needs the extra is imported
+    if not is_address(settings.store):  # before what needs the extra is imported
         raise InputError(f"--store: {plain(settings.store, 60)!r} is no address; write postgresql://user@host/database")
 
-    from summarizing_context.assembly import open_store, postgres_door
+    from summarizing_context.assembly import postgres_door
 
-    pool_worker = postgres_door("pool").pool_worker
+    pool_worker, name = postgres_door("pool").pool_worker, shown_store(settings.store)
 
-    async def serve() -> None:
-        opened = await open_store(settings.store)
-        try:
-            async with pool_worker(settings, opened, drain_within=drain) as one:
+    async def serve(opened: SessionStore) -> None:
+        async with pool_worker(settings, opened, drain_within=drain) as one:
 
-                def end() -> None:
-                    tell("The worker is draining: it takes no more requests, and finishes those under way.")
-                    one.drain()
+            def end() -> None:
+                tell("The worker is draining: it takes no more requests, and finishes those under way.")
+                one.drain()
 
-                for number in (signal.SIGTERM, signal.SIGINT):
-                    asyncio.get_running_loop().add_signal_handler(number, end)
-                name = shown_store(settings.store)
-                tell(f"{plain(name)}: requests for summaries are answered")
-                write_json({"serves": "worker", "at": None, "store": name, "token_file": None}, json_path)
-                await one.run()
-        finally:
-            await opened.close()
+            for number in (signal.SIGTERM, signal.SIGINT):
+                asyncio.get_running_loop().add_signal_handler(number, end)
+            tell(f"{plain(name)}: requests for summaries are answered")
+            write_json({"serves": "worker", "at": None, "store": name, "token_file": None}, json_path)
+            await one.run()
 
-    anyio.run(serve)
+    with_store(settings, serve, read_only=False)
     tell("The worker has ended; nothing is left under way.")
 
 
@@ -224,7 +226,7 @@ class ProxyOptions(Place):
 
             anyio.run(make_model(settings, read_only=False).close)
         if self.store is None:
-            store_of(settings)
+            options.with_store_named(settings)
         given: dict[str, Any] = {"anthropic": self.anthropic, "openai": self.openai, "budget": self.budget}
         given["token"] = None if token is None else checked_token(token)
         given = {name: value for name, value in given.items() if value is not None}
@@ -324,3 +326,105 @@ def run(
         write_json({"serves": "proxy", "at": at, **about, "token_file": None if named else str(file)}, json_path)
 
     return anyio.run(run_behind, settings, command, started)
+
+
+# Plug-ins of coding clients
+
+_SHIPPED = Path(__file__).parent.parent / "contrib" / "clients"
+_FIRST_MODS = (2, 1, 287)  # of Claude Code that loads modules of hooks without a switch
+_ABOUT = "Compactions by summarizing-context."
+_MANIFESTS: dict[str, dict[str, Any]] = {  # of Claude Code
+    f"{PROGRAM}/.claude-plugin/plugin.json": {"name": PROGRAM, "version": "0.9.0", "description": _ABOUT},
+    f"{PROGRAM}/hooks/hooks.json": {"description": _ABOUT, "modules": [f"./{PROGRAM}.js"]},
+}
+_VIEWS = "its compactions, also /compact, are views"
+_PLUGINS = {
+    # The variable that names the folder, where that is else, where plug-ins are below it, our file, what that does.
+    "claude-code": ("CLAUDE_CONFIG_DIR", ".claude", "skills", f"{PROGRAM}/hooks/{PROGRAM}.js", _VIEWS),
+    "opencode": ("XDG_CONFIG_HOME", ".config", "opencode/plugin", f"{PROGRAM}.js", "each of its requests holds a view"),
+    "pi": ("PI_CODING_AGENT_DIR", ".pi/agent", "extensions", f"{PROGRAM}.js", _VIEWS),
+}
+_CLIENT = options.argument("CLIENT", "claude-code, opencode or pi.", show_choices=False)
+ClientName = Annotated[Literal["claude-code", "opencode", "pi"], _CLIENT]
+
+
+def _plugin(client: str, service: str) -> tuple[Path, dict[Path, bytes], list[Path]]:
+    """Return the folder, our files and those found. Raise `InputError` where one of these is not of this package."""
+    variable, home, place, file, _ = _PLUGINS[client]
+    folder = Path(os.environ.get(variable) or Path.home() / home) / place
+    source = (_SHIPPED / f"{client}.js").read_text(encoding="utf-8")
+    for name, value in (("SERVICE", service), ("TOKEN_FILE", str(token_file(TOKEN_FILE)))):
+        source = source.replace(f'"{{{{{name}}}}}"', json.dumps(value))
+    others = _MANIFESTS if client == "claude-code" else {}
+    files = {folder / name: json.dumps(held, indent=2).encode() + b"\n" for name, held in others.items()}
+    files[folder / file] = source.encode()
+    found = [path for path in files if path.exists() or path.is_symlink()]
+    for path in found:
+        with suppress(OSError):  # a folder, or what may not be read
+            if PROGRAM.encode() in path.read_bytes():
+                continue
+        raise InputError(f"{plain(path)}: this is no file of {PROGRAM}; move it away, and run the command again")
+    return folder, files, found
+
+
+@command(SERVE)
+def install(
+    client: ClientName,
+    listen: Annotated[str, option("HOST:PORT", "Address of the proxy that it asks.")] = LISTEN,
+    yes: options.Yes = False,
+) -> Result:
+    """Put a plug-in into a client; `uninstall` removes it.
+
+    The plug-in asks the proxy for views. The client's settings stay as they are: it only adds files. Where the proxy
+    does not run, the client goes on as without the plug-in, and says so once.
+
+    Examples:
+        install opencode
+    """
+    folder, files, _ = _plugin(client, options.read_address(listen)[2])
+
+    # Why the client might not load it.
+    name, settings, remarks = client.removesuffix("-code"), folder.parent / "settings.json", list[str]()
+    if (program := shutil.which(name)) is None:
+        remarks.append(f"{name} is not on the PATH; it loads the plug-in once it is there")
+    elif client == "claude-code":
+        try:
+            told = json.loads(settings.read_text(encoding="utf-8")) if settings.exists() else {}
+            asked = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=30, check=False)
+        except ValueError as error:
+            problem = f"{plain(settings)}: this is no JSON ({error}); mend it, for Claude Code reads it"
+            raise InputError(problem) from error
+        except (OSError, subprocess.SubprocessError) as error:
+            raise InputError(f"{plain(error)}; check the program and its settings") from error
+        why = "disableAllHooks is set in its settings" if record(told).get("disableAllHooks") is True else ""
+        if tuple(map(int, re.findall(r"\d+", asked.stdout)[:3])) < _FIRST_MODS:
+            needed, this = ".".join(map(str, _FIRST_MODS)), plain(asked.stdout) or "unknown"
+            why = f"modules of hooks need {needed}, and this is {this}"
+        instead = f"Without a plug-in: {PROGRAM} proxy run --store STORE -- claude"
+        remarks += [f"Claude Code will not load it: {why}. {instead}"] if why else []
+
+    confirm(f"Write {', '.join(map(str, files))}?", yes, "installed")
+    for path, content in files.items():
+        replace_private(path, content)
+    shown = [f"Installed for {client}: {_PLUGINS[client][-1]}.", *(f"  {plain(path)}" for path in files)]
+    shown.append(f"It asks the proxy at {listen}: {PROGRAM} proxy --store STORE")
+    return Result({"client": client, "files": [str(path) for path in files], "remarks": remarks}, shown, 0, remarks)
+
+
+@command(SERVE, hidden=True)  # that of `install` names it
+def uninstall(client: ClientName, yes: options.Yes = False) -> Result:
+    """Remove a client's plug-in, and nothing else.
+
+    Examples:
+        uninstall opencode
+    """
+    folder, _, found = _plugin(client, "")
+    if not found:
+        return Result({"client": client, "files": []}, [f"Nothing is installed for {client}."])
+    confirm(f"Remove {', '.join(map(str, found))}?", yes, "removed")
+    for path in found:
+        path.unlink()
+        for own in path.relative_to(folder).parents[:-1]:  # our own, once they are empty
+            if not any((folder / own).iterdir()):
+                (folder / own).rmdir()
+    return Result({"client": client, "files": list(map(str, found))}, [f"Removed {plain(path)}." for path in found])

@@ -1,10 +1,13 @@
-"""Commands on the sessions of a store: `sessions`, `view`, and those of `/context` on one session."""
+"""Commands on the sessions of a store: `sessions`, `view`, those of `/context` on one session, and `continue`, which
+begins a session of another client with the view of a stored one."""
 
 from __future__ import annotations
 
 import json
 import re
 import shlex
+import shutil
+import subprocess
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -13,14 +16,14 @@ from difflib import get_close_matches
 from functools import partial
 from inspect import Signature, signature
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import anyio
 import typer
 from rich.text import Text
 
 from summarizing_context.cli import options, output
-from summarizing_context.cli.options import OF_ONE, STORED, Place, argument, command, option, store_of
+from summarizing_context.cli.options import OF_ONE, STORED, Place, argument, command, option
 from summarizing_context.cli.output import InputError, Result, Status, T, dim, number, plain, progress, table
 from summarizing_context.commands import COMMANDS, PREFIX, Command, CommandResult
 from summarizing_context.errors import MessageError, SessionInUseError, StoreError
@@ -31,35 +34,36 @@ from summarizing_context.stores.base import SessionInfo, SessionStore
 from summarizing_context.stores.private_files import open_private
 
 
-def with_store(store: str, act: Callable[[SessionStore], Awaitable[T]], *, read_only: bool = True) -> T:
+def with_store(settings: Settings, act: Callable[[SessionStore], Awaitable[T]], *, read_only: bool = True) -> T:
     """Return what `act` makes of the opened store. One that is only read must be there."""
     from summarizing_context.assembly import open_store
 
     async def within() -> T:
-        opened = await open_store(store, read_only=read_only)
+        opened = await open_store(settings.store, read_only=read_only)
         try:
             return await act(opened)
         finally:
             await opened.close()
 
-    if read_only and not (is_address(store) or Path(store).exists()):
-        raise StoreError(f"{shown_store(store)}: there is no such file; check --store")
+    if read_only and not (is_address(settings.store) or Path(settings.store).exists()):
+        raise StoreError(f"{shown_store(settings.store)}: there is no such file; check --store")
     return anyio.run(within)
 
 
-def find_sessions(store: str) -> dict[str, SessionInfo]:
+def find_sessions(settings: Settings) -> dict[str, SessionInfo]:
     """Return all sessions of a store by their ids."""
-    return {info.session_id: info for info in with_store(store, lambda opened: opened.sessions())}
+    return {info.session_id: info for info in with_store(settings, lambda opened: opened.sessions())}
 
 
-def chosen(known: dict[str, SessionInfo], session: str, store: str) -> SessionInfo:
+def chosen(known: dict[str, SessionInfo], session: str, settings: Settings) -> SessionInfo:
     """Return one of the known sessions; an error names the nearest one if none has this name."""
     if session in known:
         return known[session]
-    hint = f"see: summarizing-context sessions list --store {shown_store(store)}" if known else "it holds none"
+    store = shown_store(settings.store)
+    hint = f"see: summarizing-context sessions list --store {store}" if known else "it holds none"
     for near in get_close_matches(session, known, n=1, cutoff=0.4):
         hint = f"did you mean {near!r}?"
-    raise InputError(f"{shown_store(store)}: there is no session {plain(session, 60)!r}; {hint}")
+    raise InputError(f"{store}: there is no session {plain(session, 60)!r}; {hint}")
 
 
 # One session
@@ -77,14 +81,13 @@ class StoredSession(Place):
     def find(self, words: list[str] | None = None) -> tuple[Settings, list[str]]:
         """Return the settings for a look at it, and the words that follow its id, where a command takes any: where
         `--config` or the environment names a session, what is no session's id is the first of them."""
-        settings = self.load()
-        store, session, rest = store_of(settings), self.session, words or []
-        known, is_named = find_sessions(store), settings.session_id != Settings().session_id
+        settings, session, rest = self.load(), self.session, words or []
+        known, is_named = find_sessions(settings), settings.session_id != Settings().session_id
         if is_named and (session is None or (words is not None and session not in known)):
             rest, session = ([] if session is None else [session, *rest]), settings.session_id
         if session is None:
             raise InputError("SESSION: name a session, or set session_id in the file of --config")
-        info = chosen(known, session, store)
+        info = chosen(known, session, settings)
         budget = self.budget or (not settings.max_tokens_is_set and info.budget) or settings.max_tokens
         return replace(settings, session_id=info.session_id, project=info.project, max_tokens=budget), rest
 
@@ -186,7 +189,7 @@ def _add(name: str, spec: Command) -> None:
             raise InputError(str(result.data["error"]))
 
         def in_shell(typed: re.Match[str]) -> str:  # what to type next ends the text of a command
-            return output.shell_line(typed[1], settings.session_id, *typed[2].split(), store=store_of(settings))
+            return output.shell_line(typed[1], settings.session_id, *typed[2].split(), store=settings.store)
 
         return Result(dict(result.data), [re.sub(rf"{PREFIX} (\w+) (.*)\Z", in_shell, result.text)])
 
@@ -203,6 +206,59 @@ for _name in OF_ONE:
     _add(_name, COMMANDS[_name])
 
 
+# A session goes on in another client
+
+_MOST_BYTES = 120_000  # of one argument, which Linux takes up to 131,072 of
+_STARTS: dict[str, tuple[str, set[str], list[str], list[str]]] = {
+    # Program, what makes it read a prompt from standard input, its arguments then, and else those before the prompt.
+    "claude-code": ("claude", {"-p", "--print"}, [], []),
+    "codex": ("codex", {"exec", "e"}, ["-"], []),
+    "opencode": ("opencode", {"run"}, [], ["--prompt"]),
+}
+_OTHER_CLIENT = option("CLIENT", "claude-code, codex or opencode.", "--in", show_choices=False)
+_FIRST = (
+    "This work was begun in another session. What follows is its past as far as it matters: summaries, then the newest "
+    "messages as they were. Tools that are named there may be called otherwise here."
+)
+_LAST = "Say in two sentences where the work stands, and wait for what to do next."
+
+
+@command(STORED, "continue", hidden=True, context_settings={"ignore_unknown_options": True})
+def continue_in(
+    at: StoredSession,
+    client: Annotated[Literal["claude-code", "codex", "opencode"], _OTHER_CLIENT],
+    words: Annotated[list[str] | None, argument("-- OPTIONS", "Of the client.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the first prompt; start nothing.")] = False,
+) -> Result:
+    """Begin a session of another client with this view.
+
+    The client starts in this folder, and the view is its first prompt, summaries included. With the plug-in of
+    `install` and a proxy on this store the log itself goes on; else it stays as it is. Without a screen, as by `-p`,
+    `exec` or `run`, the client reads the prompt from its standard input; else `ps` shows it as an argument.
+
+    Examples:
+        continue s1 --store run.db --in claude-code -- -p
+    """
+    settings, rest = at.find(words or [])
+    from summarizing_context.contrib.proxy.dialects import handover_line, view_texts
+
+    view, log, parts, _ = anyio.run(view_of, settings)
+    texts = view_texts(view, [part in ("header", "block") for part in parts])
+    prompt = "\n\n".join([handover_line(settings.session_id, log), _FIRST, *texts, _LAST])
+    program, without_screen, at_input, before = _STARTS[client]
+    is_read = not without_screen.isdisjoint(rest)
+    started = [program, *rest, *(at_input if is_read else [*before, prompt])]
+    if not is_read and (size := len(prompt.encode())) > _MOST_BYTES:
+        raise InputError(f"--budget: the view takes {size:,} bytes, too many for a prompt; try --budget 20k")
+    document = {"session": settings.session_id, "client": client, "messages": len(log), "prompt": prompt}
+    if dry_run:
+        return Result({**document, "status": None}, [prompt])
+    if shutil.which(program) is None:
+        raise InputError(f"--in: {program} is not on the PATH; install it, or see the prompt with --dry-run")
+    status = subprocess.run(started, input=prompt.encode() if is_read else None, check=False).returncode
+    return Result({**document, "status": status}, [], status if status >= 0 else 128 - status)
+
+
 # All sessions of a store
 
 _ABOUT = """List, export, import or delete the sessions of a store.
@@ -217,18 +273,17 @@ family = options.family("sessions", STORED, _ABOUT)
 @command(family, name="list")
 def list_sessions(place: Place) -> Result:
     """List all sessions of a store, the newest change first."""
-    store = store_of(place.load())
-    found = find_sessions(store).values()
-    rows = []
+    settings, rows = place.load(), []
+    found = find_sessions(settings).values()
     for info in found:
         writer = "" if info.writer_pid is None else f"process {info.writer_pid} on {info.writer_host or 'this host'}"
         changed, project = info.updated_at[:16].replace("T", " "), plain(info.project or "", 20)
         named = Text("\n").join([Text(plain(info.session_id)), *([] if info.title is None else [dim(info.title)])])
         rows.append((named, project, info.messages, info.summaries, changed, writer))
     columns = ("session", "project", "#messages", "#summaries", "changed", "open in")
-    shown = table(f"Sessions in {plain(shown_store(store))}", columns, rows, wide="session", fold=True)
+    shown = table(f"Sessions in {plain(shown_store(settings.store))}", columns, rows, wide="session", fold=True)
     shown.caption = None if found else "it holds no session yet"
-    return Result({"store": shown_store(store), "sessions": [asdict(info) for info in found]}, [shown])
+    return Result({"store": shown_store(settings.store), "sessions": [asdict(info) for info in found]}, [shown])
 
 
 @command(family, name="delete")
@@ -236,11 +291,11 @@ def delete_session(
     session: Annotated[str, argument("ID", "The session to delete.")], place: Place, yes: options.Yes = False
 ) -> Result:
     """Delete one session for good. In an SQLite file of more than 16 MB, remains of its text may stay until `purge`."""
-    store = store_of(place.load())
-    info = chosen(find_sessions(store), session, store)
+    settings = place.load()
+    info = chosen(find_sessions(settings), session, settings)
     output.confirm(f"Delete session {info.session_id} with its {info.messages:,} messages for good?", yes, "removed")
     with progress("deleting", None):
-        found = with_store(store, lambda opened: opened.delete_session(session), read_only=False)
+        found = with_store(settings, lambda opened: opened.delete_session(session), read_only=False)
     return Result({"deleted": session, "found": found}, [f"Deleted {session}."])
 
 
@@ -255,33 +310,29 @@ def purge(
     Examples:
         sessions purge --store run.db --older-than 90 --yes
     """
-    store = store_of(place.load())
+    settings, deleted = place.load(), list[str]()
     until = datetime.now(UTC) - timedelta(days=min(days or 36_500, 36_500))
 
-    def is_old(info: SessionInfo) -> bool:
-        return info.writer_pid is None and datetime.fromisoformat(info.updated_at) < until
+    async def find_old(opened: SessionStore) -> list[str]:
+        infos = [info for info in await opened.sessions() if info.writer_pid is None]
+        return [info.session_id for info in infos if datetime.fromisoformat(info.updated_at) < until]
 
-    old = {name for name, info in find_sessions(store).items() if is_old(info)}  # or the store is a wrong one
-    named = output.counted(len(old), "old session")
-    undone = "Undone edits cannot be brought back after it."
+    old = with_store(settings, find_old)
+    named, undone = output.counted(len(old), "old session"), "Undone edits cannot be brought back after it."
     output.confirm(f"Remove {named}, and all that no session uses any longer? {undone}", yes, "removed")
 
-    deleted: list[str] = []
-
-    def size() -> int:
-        return 0 if is_address(store) else Path(store).stat().st_size
-
     async def remove(opened: SessionStore) -> int:
-        before = size()
-        for info in await opened.sessions():
-            if info.session_id in old and is_old(info):  # it may have gone on before the answer
-                with suppress(SessionInUseError):
-                    await opened.delete_session(info.session_id)
-                    deleted.append(info.session_id)
-        return max(await opened.purge(), before - size())
+        file = None if is_address(settings.store) else Path(settings.store)
+        before = 0 if file is None else file.stat().st_size
+        for name in await find_old(opened):
+            with suppress(SessionInUseError):
+                if name in old:  # of these some may have gone on before the answer
+                    await opened.delete_session(name)
+                    deleted.append(name)
+        return max(await opened.purge(), 0 if file is None else before - file.stat().st_size)
 
     with progress("purging", None):
-        freed = with_store(store, remove, read_only=False)
+        freed = with_store(settings, remove, read_only=False)
     named = output.counted(len(deleted), "old session")
     return Result({"deleted": deleted, "freed_bytes": freed}, [f"Removed {named}; freed {freed:,} bytes."])
 
@@ -298,9 +349,9 @@ def export_sessions(
     """
     from summarizing_context.sessions.transfer import export_session
 
-    store = store_of(place.load())
-    known = find_sessions(store)
-    infos = list(known.values()) if sessions == ["all"] else [chosen(known, name, store) for name in sessions]
+    settings = place.load()
+    known = find_sessions(settings)
+    infos = list(known.values()) if sessions == ["all"] else [chosen(known, name, settings) for name in sessions]
     kinds = ("messages", "summaries", "checkpoints", "memories")
     told: list[dict[str, Any]] = []
 
@@ -315,7 +366,7 @@ def export_sessions(
     if out.exists():
         raise InputError(f"{out} is there already; name a new file")
     try:
-        with_store(store, write)
+        with_store(settings, write)
     except BaseException:
         out.unlink(missing_ok=True)
         raise
@@ -337,9 +388,7 @@ def import_sessions(
     """
     from summarizing_context.sessions.transfer import OtherContentError, import_session
 
-    store = store_of(place.load())
-    told: list[dict[str, Any]] = []
-    refused: list[str] = []
+    settings, told, refused = place.load(), list[dict[str, Any]](), list[str]()
 
     async def read(opened: SessionStore) -> None:
         with file.open("rb") as lines, progress("bytes", file.stat().st_size) as update:
@@ -356,8 +405,8 @@ def import_sessions(
 
     if not file.is_file():
         raise InputError(f"{plain(file)}: there is no such file; name one that `sessions export` wrote")
-    with_store(store, read, read_only=False)
+    with_store(settings, read, read_only=False)
     columns = {"session": "session", "#messages": "messages", "#new": "new"}
-    shown = table(f"Imported into {plain(shown_store(store))}", columns, told, wide="session")
+    shown = table(f"Imported into {plain(shown_store(settings.store))}", columns, told, wide="session")
     remarks = [plain(f"error: {'; '.join(refused)}")] if refused else []
     return Result({"sessions": told, "refused": refused}, [shown], Status.BAD_INPUT if refused else Status.OK, remarks)

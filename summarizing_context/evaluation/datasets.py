@@ -4,15 +4,22 @@
     Dataset.load("beam:chats/100K")    # chats and questions as BEAM publishes them; locomo:FILE is that of LoCoMo
     Dataset.load("real")               # recorded answers of a checkout; or a folder that `eval ask` has recorded
 
+Recorded answers are a folder: `cases.toml` names the cases, `logs/` holds their messages before the cut, `questions/`
+what is asked there, which arms were read and by which models. `cassette.jsonl`, or packed `cassette.jsonl.gz`, holds
+the replies: summaries, answers from views, and marks. `settings.json` and `prompts/` hold what shapes views otherwise
+than shipped.
+
 Transcripts need no label: a value was needed later if it was seen before a cut and a short argument of a later tool
 call uses it. It must not stand in the newest part of the past, nor be seen again in between.
 """
 
 from __future__ import annotations
 
+import gzip
+import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
@@ -20,15 +27,29 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from summarizing_context.errors import MessageError, SettingsError, TranscriptError
-from summarizing_context.evaluation.recording import ABSENT, CASES, Question, Recording
-from summarizing_context.evaluation.views import Case, Message, Text
+from summarizing_context.errors import SettingsError, TranscriptError
+from summarizing_context.evaluation.views import Case, Message, Text, parts_of, text_of
 from summarizing_context.extraction import WORDS
 from summarizing_context.extraction.tool_calls import parsed
-from summarizing_context.messages.reading import check_message, read_message
+from summarizing_context.messages.reading import read_message
 from summarizing_context.messages.tokens import MESSAGE_TOKENS, estimate_text
-from summarizing_context.transcripts import AUTO, Transcript, find_transcripts, read, read_session
+from summarizing_context.settings import PLACES, Settings
+from summarizing_context.stores.private_files import replace_private
+from summarizing_context.summarizers.prompts import names
+from summarizing_context.transcripts import AUTO, find_transcripts, read_named, read_session
 from summarizing_context.transcripts.base import load
+
+CATEGORIES = ("rule", "decision", "error", "artifact", "fact")  # that have an answer
+ABSENT = "absent"  # the category of questions that the record does not answer; they are scored apart
+CASES = "cases.toml"
+_SETTINGS, _PROMPTS = "settings.json", "prompts"
+_SHAPE_NO_VIEW = (  # settings of places, the session, the machine and the model; the budget is that of the case
+    *("prompts", "prices", "session_id", "project", "max_tokens", "summarizer", "model", "token_counter", "max_wait"),
+    *("allow_download", "idle_after", "concurrency", "call_timeout", "attempts", "breaker_failures"),
+    *("breaker_cooldown", "max_calls_per_hour", "max_input_tokens_per_hour", "max_calls_per_session"),
+    *("max_input_tokens_per_session", "max_cost_per_session", "embedding", "embedding_model", "vector_store"),
+    *("similarity_threshold", "checkpoint_interval_messages", "memory_include", "memory_extract"),
+)
 
 _MAX_PROBES = 200  # of one cut
 _MAX_REFERENCE_CHARS = 400  # a longer argument is content rather than a reference
@@ -54,6 +75,18 @@ _WITH_UNIT = re.compile(r"\d+(?:ns|us|ms|s|m|h|d|k|kb|mb|gb|px|x|am|pm|min|km|kg
 _NO_VALUE = re.compile(  # the numbers of a listing's lines, line ends in JSON or code, and the line numbers of grep
     rf"^ *\d+(?=[\t→:|])|\\[nrt]|(?<=\.)((?:{_ENDINGS}))-\d+-", re.MULTILINE
 )
+
+
+class Question(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A question about what stands before a cut, with its answer by a reader of the whole log, or `values`."""
+
+    id: str
+    category: str
+    question: str
+    answer: str = ""
+    evidence: list[int] = []  # messages, from 0
+    values: list[str] = []  # that a view has to hold word for word
+
 
 Cases = list[tuple[Case, list[Question]]]
 
@@ -116,8 +149,8 @@ class Dataset:
                 raise SettingsError(f"{missing[0]}: {about}")
             found = cls("your sessions", [])
             for path in find_transcripts([Path(one) for one in sources]):
-                sessions, stem = read_checked(path, format), Path(path.name.removesuffix(".gz")).stem
-                for log in sessions:
+                sessions, stem = read_named(path, format=format), Path(path.name.removesuffix(".gz")).stem
+                for log in sessions.values():
                     found.skipped.extend(log.unreadable)
                     id, name = ("", stem) if len(sessions) == 1 else (log.session_id, f"{stem}#{log.session_id}")
                     read_log = partial(_own_messages, path, id, format)
@@ -129,18 +162,6 @@ class Dataset:
 
 
 # Transcripts, by hindsight
-
-
-def read_checked(path: Path, format: str = AUTO) -> list[Transcript]:
-    """Return the sessions of a file that hold messages. Raise `TranscriptError`, which names the first bad message."""
-    sessions = [log for log in read(path, format=format) if log.messages]
-    for log in sessions:
-        for index, message in enumerate(log.messages):
-            try:
-                check_message(message)
-            except MessageError as error:
-                raise TranscriptError(f"{log.where(index)}: {error}") from error
-    return sessions
 
 
 def _own_messages(path: Path, session_id: str, format: str) -> Sequence[Message]:
@@ -358,6 +379,153 @@ def _shared_runs(text: str, said: Text) -> Iterator[str]:
 
 
 # Recorded answers
+
+
+class AskedCase(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is asked at a cut, the arms whose views are read, and the models, as their requests name them."""
+
+    questions: list[Question] = []
+    arms: list[str] = []
+    writer: str = ""  # of summaries
+    judge: str = ""  # who reads views, and marks the answers
+
+
+@dataclass
+class Recording:
+    """The cases of one folder."""
+
+    folder: Path
+    cases: list[Case]
+    asked: dict[str, AskedCase] = field(default_factory=dict)  # by case
+    settings: Settings = Settings()  # noqa: RUF009 - it is frozen
+
+    @classmethod
+    def open(cls, folder: Path) -> Recording:
+        """Read a folder. Raise `TranscriptError` naming the file that cannot be read."""
+        found = cls(folder, read_file(folder / CASES, dict[Literal["case"], list[Case]]).get("case", []))
+        if (folder / _SETTINGS).exists():
+            prompts = folder / _PROMPTS if (folder / _PROMPTS).is_dir() else None
+            values = read_file(folder / _SETTINGS, dict[str, Any])
+            found.settings = replace(Settings.from_mapping(values), prompts=prompts)
+        for case in found.cases:
+            if (path := folder / "questions" / f"{case.name}.json").exists():
+                found.asked[case.name] = read_file(path, AskedCase)
+        return found
+
+    @property
+    def cassette(self) -> Path:
+        """The file of all replies."""
+        packed = self.folder / "cassette.jsonl.gz"
+        return packed if packed.exists() else self.folder / "cassette.jsonl"
+
+    def messages(self, case: Case) -> list[Message]:
+        """Return the messages before the cut."""
+        path = self.folder / "logs" / case.log
+        try:
+            messages = list(read_session(path).messages)
+            if len(messages) >= case.cut:
+                return messages[: case.cut]
+            raise TranscriptError(f"{path}:1: {len(messages)} messages, but {case.name} is cut at {case.cut}")
+        except TranscriptError as error:
+            raise TranscriptError(f"{error}; bring the file back, or ask again into a new folder") from error
+
+    def at(self, case: Case) -> AskedCase:
+        """Return what is asked at the cut; nothing where no questions were written."""
+        return self.asked.get(case.name, AskedCase())
+
+    def write(self, case: Case, asked: AskedCase) -> None:
+        """Write what is asked at a cut into its file."""
+        document = {"transcript": case.name, "cut": case.cut, **msgspec.to_builtins(asked)}
+        replace_private(self.folder / "questions" / f"{case.name}.json", indented(document))
+        self.asked[case.name] = asked
+
+
+def read_file(path: Path, kind: Any) -> Any:
+    """Return what a file of TOML or JSON holds. Raise `TranscriptError`."""
+    try:
+        return (msgspec.toml if path.suffix == ".toml" else msgspec.json).decode(path.read_bytes(), type=kind)
+    except OSError as error:
+        raise TranscriptError(f"{path}: cannot be read ({error.strerror}); name a folder with a {CASES}") from error
+    except ValueError as error:
+        line = re.search(r"at line (\d+)", str(error))  # of TOML; else it is one JSON value
+        raise TranscriptError(
+            f"{path}:{line[1] if line else 1}: holds something else than it should ({error}); bring the file back, or "
+            "delete it and record again: replies that are kept in the cassette are not sent again"
+        ) from error
+
+
+def add_case(
+    folder: Path, log: Path, messages: Sequence[Message] = (), *, name: str | None, cut: int | float, **about: Any
+) -> Case:
+    """Add a case. `cut` are the messages before the view, or the share of the characters that stand before it; `about`
+    are other fields. Raise `TranscriptError` for a log that cannot be cut there, or a name that is taken."""
+    messages, listed = messages or read_session(log).messages, folder / CASES
+    name = name or log.name.removesuffix(".gz").removesuffix(".jsonl")
+    quoted = partial(json.dumps, ensure_ascii=False)  # as TOML has it: JSON's escapes beyond U+FFFF are none of TOML's
+    at = cut if isinstance(cut, int) else cut_at(messages, cut)
+    known = listed.read_text(encoding="utf8") if listed.exists() else ""
+    case = Case(name, f"{name}.jsonl.gz", at, **about)
+    if not 0 < at <= len(messages) or f"name = {quoted(name)}\n" in known:
+        raise TranscriptError(f"{log}: {name!r} cannot be cut at {at} of {len(messages)}, or is a case already")
+    lines = "".join(json.dumps(message, ensure_ascii=False) + "\n" for message in messages[:at])
+    replace_private(folder / "logs" / case.log, gzip.compress(lines.encode("utf8", "surrogatepass"), mtime=0))
+    rows = [f"{key} = {quoted(value)}\n" for key, value in msgspec.structs.asdict(case).items() if value]
+    replace_private(listed, f"{known}{chr(10) if known else ''}[[case]]\n{''.join(rows)}".encode())
+    return case
+
+
+def with_own_case(
+    folder: Path, log: Path, messages: Sequence[Message], *, cut: float, budget: int, own: Settings, to: Path
+) -> Recording:
+    """Return a folder with a log of the user's as its only case, added to `to` if new. Raise `TranscriptError`."""
+    at, files = cut_at(messages, cut), _files_of(own)
+    session = log.name.removesuffix(".gz").removesuffix(".jsonl")
+    name = f"{session}-{at}"
+    if (folder / CASES).exists():
+        recording = Recording.open(folder)
+        if _files_of(recording.settings) != files:
+            raise TranscriptError(f"{folder}: holds views with other settings or prompts; take a new folder with --out")
+        for case in (case for case in recording.cases if case.name == name):
+            if case.budget != budget or recording.messages(case) != messages[:at]:
+                held = f"{name} with another budget ({case.budget}) or another log"
+                raise TranscriptError(f"{folder}: holds {held}; take a new folder")
+            return replace(recording, cases=[case])
+    if (size := estimate_text(text_of(messages[:at]))) <= budget:
+        held = f"the {at} messages before the cut have {size} tokens, so all views hold them all"
+        raise TranscriptError(f"{log}: {held}; take a budget below {size}, or a later cut")
+    for file, content in files.items():  # first: a folder with a case and without its settings would be another one
+        replace_private(to / file, content)
+    about = {"source": "a log of the user's", "licence": "not to be published", "session": session}
+    case = add_case(to, log, messages, name=name, cut=at, budget=budget, **about)
+    return replace(Recording.open(to), cases=[case])
+
+
+def _files_of(settings: Settings) -> dict[str, bytes]:
+    """Return what is kept of settings, by file; nothing where all are as shipped."""
+    root = settings.prompts and Path(settings.prompts)
+    files = {f"{_PROMPTS}/{name}.md": (root / f"{name}.md").read_bytes() for name in names(root)} if root else {}
+    changed = {name: value for name, value in changed_settings(settings).items() if name not in _SHAPE_NO_VIEW}
+    if changed or files:
+        files[_SETTINGS] = indented(dict(sorted(changed.items())))
+    return files
+
+
+def changed_settings(settings: Settings) -> dict[str, Any]:
+    """Return the settings that differ from their defaults, without those that name a place."""
+    names = [name for name in settings.__slots__ if not name.startswith("_") and name not in PLACES]
+    return {name: one for name in names if (one := getattr(settings, name)) != getattr(Settings(), name)}
+
+
+def indented(document: Any) -> bytes:
+    """Return a document as JSON that a person can read in a diff."""
+    return msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n"
+
+
+def cut_at(messages: Sequence[Message], share: float) -> int:
+    """Return the last message of the assistant before which at most this share of the characters stands."""
+    sums = list(accumulate((sum(len(part.text) for part in parts_of(each)) for each in messages), initial=0))
+    places = (at for at, message in enumerate(messages) if message.get("role") == "assistant")
+    return max((at for at in places if sums[at] <= share * sums[-1]), default=0)
 
 
 def recorded(recording: Recording) -> Dataset:

@@ -26,7 +26,7 @@ import anyio
 
 from summarizing_context.assembly import open_context
 from summarizing_context.context import SummarizingContext
-from summarizing_context.errors import BudgetError, MessageError, TranscriptError
+from summarizing_context.errors import BudgetError, TranscriptError
 from summarizing_context.evaluation.cassettes import Cassette, RecordedModel
 from summarizing_context.evaluation.laws import Judge, canonical
 from summarizing_context.log.message_log import BoundThinking
@@ -41,6 +41,10 @@ TIMINGS = ("view_p50_ms", "view_p99_ms", "activation_p99_ms")  # all that two eq
 LAW_FIGURES = (
     *("over_budget_views", "tool_unsafe_views", "out_of_order_views", "newest_missing_views", "unseen_tokens"),
     "append_only_breaks",
+)
+FIGURES = (  # that are counted
+    *("messages", "history_tokens", "views", "refused_views", "max_view_tokens", *LAW_FIGURES, "activations"),
+    *("model_calls", "model_input_tokens", "model_output_tokens", "stand_ins"),
 )
 
 PRICED_MODEL = "claude-sonnet-5"  # by which the demo tells what it saved
@@ -67,31 +71,14 @@ class Tally:
     """What has been counted of one file at one budget, or of several together."""
 
     file: str
-    token_counter: str | None = None  # its name; None for a sum over several, as budget and strategy
-    messages: int = 0
-    history_tokens: int = 0
-    views: int = 0
-    refused_views: int = 0
-    budget: int | None
+    budget: int | None  # None for a sum over several, as strategy and token counter
     strategy: str | None = None
-    max_view_tokens: int = 0
-    over_budget_views: int = 0
-    tool_unsafe_views: int = 0
-    out_of_order_views: int = 0
-    newest_missing_views: int = 0
-    unseen_tokens: int = 0
-    activations: int = 0
-    append_only_breaks: int = 0
-    model_calls: int = 0
-    model_input_tokens: int = 0
-    model_output_tokens: int = 0
-    stand_ins: int = 0
+    token_counter: str | None = None  # its name
+    counts: Counter[str] = field(default_factory=Counter)  # FIGURES, `view_tokens` of all views, and of these
+    # `hit_tokens`, with which each view begins as the view before did
     repairs: Counter[str] = field(default_factory=Counter)
     skipped: Counter[str] = field(default_factory=Counter)  # records of the file that are no messages, by kind
     skipped_lines: list[str] = field(default_factory=list)  # its lines that cannot be read, as `file:line: why`
-    # What figures are worked out of:
-    view_tokens: int = 0  # of all views
-    hit_tokens: int = 0  # of these, what each view begins with as the view before did
     view_ms: list[float] = field(default_factory=list)
     activation_ms: list[float] = field(default_factory=list)  # of the views with an activation
 
@@ -101,13 +88,15 @@ class Tally:
         def percentile(values: Sequence[float], percent: float) -> float:  # the nearest rank, to the thousandth
             return round(sorted(values)[max(math.ceil(len(values) * percent / 100), 1) - 1], 3) if values else 0.0
 
+        tokens, hit = self.counts["view_tokens"], self.counts["hit_tokens"]
         return {
-            **{each.name: getattr(self, each.name) for each in fields(self)[:-4]},
+            **{name: getattr(self, name) for name in ("file", "token_counter", "budget", "strategy", "skipped_lines")},
+            **{name: self.counts[name] for name in FIGURES},
             "repairs": dict(sorted(self.repairs.items())),
             "skipped": dict(sorted(self.skipped.items())),
-            "mean_view_tokens": round(self.view_tokens / self.views, 1) if self.views else 0.0,
-            "prefix_hit": round(self.hit_tokens / self.view_tokens, 4) if self.view_tokens else 0.0,
-            "uncached_tokens": self.view_tokens - self.hit_tokens,
+            "mean_view_tokens": round(tokens / self.counts["views"], 1) if self.counts["views"] else 0.0,
+            "prefix_hit": round(hit / tokens, 4) if tokens else 0.0,
+            "uncached_tokens": tokens - hit,
             "view_p50_ms": percentile(self.view_ms, 50),
             "view_p99_ms": percentile(self.view_ms, 99),
             "activation_p99_ms": percentile(self.activation_ms, 99),
@@ -115,7 +104,7 @@ class Tally:
 
     def broken_laws(self) -> dict[str, int]:
         """Return the figures that should be 0 and are not."""
-        return {name: count for name in LAW_FIGURES if (count := getattr(self, name))}
+        return {name: count for name in LAW_FIGURES if (count := self.counts[name])}
 
 
 def add_up(rows: Sequence[Tally]) -> Tally:
@@ -127,7 +116,8 @@ def add_up(rows: Sequence[Tally]) -> Tally:
         if name in ("budget", "strategy", "token_counter"):
             setattr(total, name, values[0] if len(set(values)) == 1 else None)
         else:
-            setattr(total, name, max(values) if name == "max_view_tokens" else sum(values[1:], start=values[0]))
+            setattr(total, name, sum(values, start=type(values[0])()))
+    total.counts["max_view_tokens"] = max(row.counts["max_view_tokens"] for row in rows)
     return total
 
 
@@ -163,7 +153,7 @@ class Recorder:
         """Add one message."""
         await self._context.add_message(message)
         self._judge.add(message)
-        self.tally.messages += 1
+        self.tally.counts["messages"] += 1
 
     async def take_view(self) -> None:
         """Get a view and judge it; a refused one leaves the last as it is."""
@@ -171,33 +161,35 @@ class Recorder:
         try:
             view = (await self._context.next_view(tally.budget, bound_thinking=self._bound_thinking)).messages
         except BudgetError:
-            tally.refused_views += 1
+            tally.counts["refused_views"] += 1
             return
         tally.view_ms.append((time.perf_counter() - started) * 1_000)
         activated = getattr(self._context.last_view, "activation", None) is not None
         tally.activation_ms += tally.view_ms[-1:] if activated else []
         keys = [canonical(message) for message in view]
         judge.look(view, keys)
-        tally.append_only_breaks += judge.common < len(self.view) and not activated
-        tally.tool_unsafe_views += judge.tool_unsafe
-        tally.out_of_order_views += judge.out_of_order
-        tally.newest_missing_views += judge.newest_missing
         tokens = [self._costs(message, key) for message, key in zip(view, keys, strict=True)]
-        self.view, self.view_tokens = view, sum(tokens)
-        tally.views += 1
-        tally.hit_tokens += sum(tokens[: judge.common])
-        tally.view_tokens += self.view_tokens
-        tally.max_view_tokens = max(tally.max_view_tokens, self.view_tokens)
-        tally.over_budget_views += tally.budget is not None and self.view_tokens > tally.budget
+        size = sum(tokens)
+        tally.counts.update(
+            views=1,
+            view_tokens=size,
+            hit_tokens=sum(tokens[: judge.common]),
+            append_only_breaks=judge.common < len(self.view) and not activated,
+            tool_unsafe_views=judge.tool_unsafe,
+            out_of_order_views=judge.out_of_order,
+            newest_missing_views=judge.newest_missing,
+            over_budget_views=tally.budget is not None and size > tally.budget,
+        )
+        tally.counts["max_view_tokens"] = max(tally.counts["max_view_tokens"], size)
+        self.view, self.view_tokens = view, size
 
     def finish(self) -> Tally:
         """Return the tally, with what only the context itself knows."""
         statistics, tally = self._context.statistics(), self.tally
-        names = ("token_counter", "history_tokens", "activations", "stand_ins")
-        for name in (*names, "model_calls", "model_input_tokens", "model_output_tokens"):
-            setattr(tally, name, getattr(statistics, name))
-        tally.repairs.update(statistics.repairs)
-        tally.unseen_tokens = self._context.unseen_tokens()
+        tally.token_counter, tally.repairs = statistics.token_counter, Counter(statistics.repairs)
+        tally.counts["unseen_tokens"] = self._context.unseen_tokens()
+        for name in ("history_tokens", "activations", *FIGURES[-4:]):
+            tally.counts[name] = getattr(statistics, name)
         return tally
 
 
@@ -228,12 +220,9 @@ async def replay_log(name: str, log: Transcript, variants: Sequence[Settings], d
             recorder = Recorder(context, costs, tally)
             for index, message in enumerate(log.messages):
                 # No host sends a request between the calls of one reply.
-                if message.get("role") == "assistant" and recorder.tally.messages and not context.open_calls():
+                if message.get("role") == "assistant" and index and not context.open_calls():
                     await recorder.take_view()
-                try:
-                    await recorder.add(message)
-                except MessageError as error:
-                    raise TranscriptError(f"{log.where(index)}: {error}") from error
+                await recorder.add(message)
                 await context.wait_idle()
             rows.append(recorder.finish())
     return rows
@@ -242,10 +231,8 @@ async def replay_log(name: str, log: Transcript, variants: Sequence[Settings], d
 # The bundled demo session
 
 
-async def play_demo(
-    messages: Sequence[Message], settings: Settings, *, watch: Callable[[str], None]
-) -> tuple[Tally, dict[str, Any]]:
-    """Play the demo without waiting for the worker; return what was counted, and the figures as JSON values."""
+async def play_demo(messages: Sequence[Message], settings: Settings, *, watch: Callable[[str], None]) -> dict[str, Any]:
+    """Play the demo without waiting for the worker; return the figures as JSON values."""
     costs, budget = await make_costs(settings), int(settings.max_tokens)
     async with open_context(settings) as context:
         recorder = Recorder(context, costs, Tally(file="demo", budget=budget))
@@ -266,21 +253,21 @@ async def play_demo(
     whole, cached = sum(histories) + sums[-1], sum(histories)
     price = load_models().price_of(PRICED_MODEL)
     reasons = sorted((str(reason), count) for reason, count in statistics.activations_by_reason.items() if count)
-    figures = {
+    view_tokens, hit_tokens = tally.counts["view_tokens"], tally.counts["hit_tokens"]
+    return {
         "session": settings.session_id,
         **tally.figures(),
         "last_view_tokens": recorder.view_tokens,
         "activations_by_reason": dict(reasons),
         "summaries": statistics.summaries_ready,
-        "slow_views": sum(ms >= 250 for ms in tally.view_ms),  # that took as long as a quick answer of a model
-        "sent_tokens": tally.view_tokens,
+        "slowest_view_ms": round(max(tally.view_ms, default=0.0), 1),
+        "sent_tokens": view_tokens,
         "whole_history_sent_tokens": whole,
         "priced_model": PRICED_MODEL,
-        "dollars": None if price is None else price.cost(tally.view_tokens, 0, tally.hit_tokens),
+        "dollars": None if price is None else price.cost(view_tokens, 0, hit_tokens),
         "whole_history_dollars": None if price is None else price.cost(whole, 0, cached),
         "questions": find_answers(recorder.view, [messages[0], *messages[start:]]),
     }
-    return tally, figures
 
 
 def demo_session(turns: int | None = None) -> list[Message]:

@@ -18,7 +18,7 @@ from xml.etree import ElementTree as xml
 import msgspec
 
 from summarizing_context.errors import SettingsError
-from summarizing_context.evaluation.recording import ABSENT, indented
+from summarizing_context.evaluation.datasets import ABSENT, indented
 from summarizing_context.evaluation.views import OTHERS
 from summarizing_context.messages.text import inert
 from summarizing_context.stores.private_files import replace_private, write_private

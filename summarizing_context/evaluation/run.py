@@ -6,29 +6,55 @@ through a cassette, so a run that stopped goes on, and a finished one is repeate
 
 from __future__ import annotations
 
+import asyncio
+import json
+import logging
+import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from string import ascii_uppercase
+from typing import Annotated, Any, Literal, TypeVar
 
 import anyio
+import msgspec
 
-from summarizing_context.errors import CassetteMissError, SettingsError
+from summarizing_context.errors import CassetteMissError, SettingsError, TranscriptError
 from summarizing_context.evaluation import cassettes, views
-from summarizing_context.evaluation import recording as asking
-from summarizing_context.evaluation.cassettes import Cassette, RecordedModel, prices_of
-from summarizing_context.evaluation.datasets import Dataset, Log, message_tokens, read_messages, recorded
-from summarizing_context.evaluation.recording import ABSENT, SCALE, AskedCase, Question, Recording, changed_settings
+from summarizing_context.evaluation.cassettes import Cassette, RecordedModel, Reply, Request, prices_of
+from summarizing_context.evaluation.datasets import (
+    ABSENT,
+    AskedCase,
+    Dataset,
+    Log,
+    Question,
+    Recording,
+    changed_settings,
+    message_tokens,
+    read_messages,
+    recorded,
+)
 from summarizing_context.evaluation.replay import for_each
 from summarizing_context.evaluation.report import EVIDENCE, HELD, RIGHT, Answer, Asked, Report, Spent, Viewed
-from summarizing_context.evaluation.views import Text
+from summarizing_context.evaluation.views import Case, Message, Text, compaction
+from summarizing_context.messages.fences import fence
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.settings import PROVIDERS, Settings
 from summarizing_context.summarizers.base import Summarizer
+from summarizing_context.summarizers.prompts import latest
 from summarizing_context.summarizers.sdk import SdkSummarizer
+
+SCALE = {"right": 2, "partly": 1, "abstained": 0, "wrong": -1}  # of a judge's marks
+ABSTENTION = "not in the record"
+_TRIES = 3  # for a reply that can be read
+
+Mark = Literal[2, 1, 0, -1]  # of a judge, by `SCALE`
+Value = TypeVar("Value")
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -220,7 +246,7 @@ class Run:
             if cassette is not None:
                 cassette.check()  # a context makes good what is missing; an eval must not
             part["spent"].append(_spent(log, arm.name, history, played))
-            if played.tally.model_calls and (extracts := played.stand_ins):
+            if played.tally.counts["model_calls"] and (extracts := played.stand_ins):
                 few = f"{extracts} of {extracts + len(played.summaries)} replies cannot serve as summaries"
                 part["left_out"].append(f"{log.name}, {arm.name}: {few}; extracts stand for them")
             texts |= {(case.name, arm.name): played.views[case.cut] for case, _ in cases}
@@ -256,8 +282,8 @@ class Run:
                 shown = {arm: texts[case.name, arm] for arm in read if (case.name, arm) in texts}
                 async with RecordedModel(self.judge or asked.judge, read_by) as model:
                     with nullcontext() if self.judge is not None else suppress(CassetteMissError):
-                        answers = await asking.read_answers(case, asked.questions, shown, model)
-                        marks = await asking.mark_answers(case, asked.questions, answers, model)
+                        answers = await read_answers(case, asked.questions, shown, model)
+                        marks = await mark_answers(case, asked.questions, answers, model)
                 part["missing"] += len(read_by.missed)
             searched: dict[str, Text] = {}
             for arm in self.arms:
@@ -302,7 +328,7 @@ async def record(
     (case,) = recording.cases
     asked = recording.at(case)
     async with RecordedModel(writer, cassette) as model, RecordedModel(judge, cassette) as reader:
-        found = asked.questions or await asking.write_questions(case, recording.messages(case), questions, model)
+        found = asked.questions or await write_questions(case, recording.messages(case), questions, model)
         asked = AskedCase(found, [*dict.fromkeys([*asked.arms, *arms])], model.maker, reader.maker)
     if cassette.mode == "forecast":
         recording.asked[case.name] = asked
@@ -313,6 +339,122 @@ async def record(
 
 
 def _spent(log: Log, arm: str, history: int, played: views.Played) -> Spent:
-    tally = played.tally
-    tokens = tally.model_input_tokens, tally.model_output_tokens
-    return Spent(log.session, arm, history, *tokens, tally.broken_laws(), played.summaries, played.dropped)
+    tokens = played.tally.counts["model_input_tokens"], played.tally.counts["model_output_tokens"]
+    return Spent(log.session, arm, history, *tokens, played.tally.broken_laws(), played.summaries, played.dropped)
+
+
+# What models are asked: questions about a log, answers from views, and marks
+
+
+class WrittenQuestion(msgspec.Struct):
+    """A question as a model writes it."""
+
+    category: Literal["rule", "decision", "error", "artifact", "fact", "absent"]
+    question: Annotated[str, msgspec.Meta(pattern=r"\S")]
+    answer: Annotated[str, msgspec.Meta(pattern=r"\S")]
+    evidence: list[Annotated[int, msgspec.Meta(ge=0)]] = []
+
+
+async def write_questions(
+    case: Case, messages: Sequence[Message], number: int, writer: RecordedModel
+) -> list[Question]:
+    """Return so many questions about a log, written by a model."""
+    log = fence("session_record", compaction(messages).content)
+    system, some = latest("questions").render(number=number), "word " * 20
+    assumed = {"questions": [{"category": "fact", "question": some, "answer": some, "evidence": [0]}] * number}
+    asked = Request("questions", writer.maker, system, (log,), 500 + 120 * number)
+
+    def read(text: str) -> list[Question]:  # the error says what is wrong with the first bad one
+        written = _object(text, dict[str, list[WrittenQuestion]]).get("questions", [])
+        found = [Question(f"q{at}", **msgspec.structs.asdict(one)) for at, one in enumerate(written, 1)]
+        if not found:
+            raise ValueError("no question at all")
+        for one in found:
+            if one.category != ABSENT and not one.evidence:
+                raise ValueError(f"{one.id} ({one.category}) names no message that holds its answer")
+            if beyond := [message for message in one.evidence if message >= case.cut]:
+                raise ValueError(f"{one.id} names message {beyond[0]}, but there are 0 to {case.cut - 1}")
+        return found[:number]
+
+    return await _readable(writer, case, asked, read, assumed)
+
+
+async def read_answers(
+    case: Case, questions: Sequence[Question], views: Mapping[str, str], reader: RecordedModel
+) -> dict[str, dict[str, str]]:
+    """Return a reader's answers from each view, by arm and question."""
+    listed = json.dumps([{"id": one.id, "question": one.question} for one in questions], ensure_ascii=False)
+    system, assumed = latest("answers").render(abstention=ABSTENTION), {one.id: "word " * 15 for one in questions}
+
+    def read(text: str) -> dict[str, str]:
+        found = _object(text, dict[str, str])
+        if not any(question.id in found for question in questions):
+            raise ValueError("an answer to none of the questions")
+        return found
+
+    async def ask(arm: str) -> None:
+        parts = fence("session_record", views[arm]), f"Questions: {listed}"
+        found = await _readable(reader, case, Request("reader", reader.maker, system, parts, 4_000), read, assumed)
+        answers[arm] = {question.id: found.get(question.id, ABSTENTION) for question in questions}
+
+    answers: dict[str, dict[str, str]] = {}
+    done = await asyncio.gather(*map(ask, views), return_exceptions=True) if questions else []
+    for failure in filter(None, done):
+        raise failure
+    return answers
+
+
+async def mark_answers(
+    case: Case, questions: Sequence[Question], answers: Mapping[str, Mapping[str, str]], judge: RecordedModel
+) -> dict[tuple[str, str], int]:
+    """Return a judge's marks by question and arm. All are marked at once, under letters drawn for each question."""
+    if not (questions and answers):
+        return {}
+    shown, arms = [], dict[str, dict[str, str]]()  # arms by question and letter
+    for one in questions:
+        drawn = random.Random(f"letters/{case.name}/{one.id}").sample(sorted(answers), len(answers))
+        arms[one.id] = dict(zip(ascii_uppercase, drawn, strict=False))
+        said = {letter: answers[arm].get(one.id, "") for letter, arm in arms[one.id].items()}
+        asked_for = {"id": one.id, "category": one.category, "question": one.question, "gold": one.answer}
+        shown.append({**asked_for, "answers": said})
+    document = json.dumps({"case": case.name, "questions": shown}, ensure_ascii=False)
+
+    def read(text: str) -> dict[tuple[str, str], int]:
+        given = _object(text, dict[str, dict[str, Mark]])
+        if {id: sorted(row) for id, row in given.items()} != {id: sorted(row) for id, row in arms.items()}:
+            raise ValueError("not the questions and letters that the judge was given")
+        return {(id, arms[id][letter]): mark for id, row in given.items() for letter, mark in row.items()}
+
+    asked = Request("judge", judge.maker, latest("marks").render(**SCALE), (fence("session_record", document),), 4_000)
+    assumed = {id: dict.fromkeys(row, SCALE["abstained"]) for id, row in arms.items()}
+    return await _readable(judge, case, asked, read, assumed)
+
+
+async def _readable(
+    model: RecordedModel, case: Case, asked: Request, read: Callable[[str], Value], assumed: Mapping[str, object]
+) -> Value:
+    """Return what `read` finds in a reply; one that it refuses by `ValueError` is asked for again, also a kept one."""
+
+    def is_usable(reply: Reply) -> bool:
+        with suppress(ValueError):
+            read(reply.text)
+            return True
+        return False
+
+    for _ in range(_TRIES):
+        reply = await model.ask(asked, assumed=json.dumps(assumed), is_usable=is_usable)
+        try:
+            return read(reply.text)
+        except ValueError as error:
+            complaint = reply.fault or str(error)
+            logger.warning("%s: the %s reply of %s cannot be used: %s", case.name, asked.kind, model.where, complaint)
+    last = f"in the last one {complaint}; the same command asks again, or take another model"
+    raise TranscriptError(f"{case.name}: no usable {asked.kind} reply in {_TRIES} of {model.where}, {last}")
+
+
+def _object(text: str, of: type[Value]) -> Value:
+    """Return the one JSON object of a reply, whatever words are around it."""
+    try:
+        return msgspec.json.decode(text[text.find("{") : text.rfind("}") + 1], type=of)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise ValueError(f"not a JSON object as asked for ({error})") from error

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from summarizing_context.errors import TranscriptError
+from summarizing_context.errors import MessageError, TranscriptError
+from summarizing_context.messages.reading import check_message
 from summarizing_context.transcripts import claude_code, lists, parts
 from summarizing_context.transcripts.base import AUTO, STDIN, Content, Draft, Record, Transcript, load, opened, record
 from summarizing_context.transcripts.lists import RECORDS, TYPES
@@ -143,9 +144,16 @@ def read_session(path: Path, session_id: str = "", *, format: str = AUTO) -> Tra
 
 def read_named(path: Path, *, format: str = AUTO) -> dict[str, Transcript]:
     """Return the sessions of a file by the name that reports give them: the file's, and their own where there are
-    several. Sessions without any message are left out, unless the file holds nothing else."""
+    several. Sessions without any message are left out, unless the file holds nothing else. Raise `TranscriptError` as
+    `read` does, and where one holds a message that no context takes."""
     found = list(read(path, format=format))
     spoken = [each for each in found if each.messages] or found[:1]
+    for log in spoken:
+        for index, message in enumerate(log.messages):
+            try:
+                check_message(message)
+            except MessageError as error:
+                raise TranscriptError(f"{log.where(index)}: {error}") from error
     return {str(path) if len(spoken) == 1 else f"{path}#{each.session_id}": each for each in spoken}
 
 

@@ -6,7 +6,7 @@ from itertools import takewhile
 from pathlib import Path
 
 from evals.real.exchange import record
-from summarizing_context.evaluation.recording import Recording
+from summarizing_context.evaluation.datasets import Recording
 from summarizing_context.testing import Conversation, Message
 from tests.cli.commands import write_transcript
 

@@ -5,8 +5,7 @@ from argparse import Namespace
 from pathlib import Path
 
 from evals import moments, standing_rules
-from summarizing_context.evaluation.datasets import read_messages
-from summarizing_context.evaluation.recording import Recording, add_case, cut_at
+from summarizing_context.evaluation.datasets import Recording, add_case, cut_at, read_messages
 from tests.cli.commands import write_transcript
 from tests.evaluation.sessions import MADE_UP, session
 from tests.laws.builders import assistant, call, result, user

@@ -14,8 +14,7 @@ from summarizing_context import SummaryJob
 from summarizing_context.errors import SummarizerRefused
 from summarizing_context.evaluation import Arm, Dataset, Run
 from summarizing_context.evaluation.cassettes import Cassette, RecordedModel
-from summarizing_context.evaluation.datasets import exact_values
-from summarizing_context.evaluation.recording import CATEGORIES, Recording
+from summarizing_context.evaluation.datasets import CATEGORIES, Recording, exact_values
 from summarizing_context.evaluation.report import in_words
 from summarizing_context.evaluation.views import ARMS
 from summarizing_context.summarizers.extractive.summarizer import summarize_extractively

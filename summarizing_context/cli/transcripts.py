@@ -1,0 +1,774 @@
+"""Commands on transcripts and prompts: `demo` replays the transcript that is shipped, `replay` any others, and `import`
+stores them. `eval` says what views still hold, `tune` which of several prompts is better; `prompts` shows them."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import anyio
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from summarizing_context.cli import options, output
+from summarizing_context.cli.options import TRANSCRIPTS, ModelOptions, argument, command, listed, option, read_tokens
+from summarizing_context.cli.output import InputError, Result, Status, T, counted, dim, number, plain, table
+from summarizing_context.errors import CassetteMissError, TranscriptError
+from summarizing_context.messages.tokens import TokenCounter, choose_counter, estimate_text
+from summarizing_context.settings import Settings, shown_store
+from summarizing_context.stores.private_files import make_private_folder, replace_private
+from summarizing_context.summarizers.prompts import Prompt, latest, load, names, prompts_root, write_prompt
+from summarizing_context.summarizers.sdk import fenced
+from summarizing_context.transcripts import Transcript, find_transcripts, read_named, read_session
+
+if TYPE_CHECKING:
+    from summarizing_context.evaluation.cassettes import Cassette, Spent
+    from summarizing_context.evaluation.report import Interval, Report
+    from summarizing_context.evaluation.tune import Trial
+
+_SKIPPED = "Skipped, being no messages"
+
+
+@command(TRANSCRIPTS)
+def demo(
+    budget: options.Budget = 16_000,
+    keep: Annotated[Path | None, options.path("FILE", "Keep the session in this SQLite file.")] = None,
+) -> Result:
+    """Watch a long agent session stay inside a small budget.
+
+    The session comes with the package: some 500 messages and 170,000 tokens of coding and operations work. The
+    extractive summarizer is used: no key, no network. Before each answer of the agent a view is taken.
+
+    Examples:
+        demo --keep demo.db
+    """
+    from summarizing_context.evaluation.replay import LAW_FIGURES, demo_session, play_demo
+    from summarizing_context.views.view import REASON_WORDS
+
+    if keep is not None and keep.exists():
+        raise InputError(f"--keep: {plain(keep)} is there already; name a new file")
+    settings = Settings(store=keep or ":memory:", session_id="demo", summarizer="extractive", max_tokens=budget)
+    messages = demo_session()
+    announced = f"Replaying the demo session: {len(messages)} messages, {budget:,} tokens a view."
+    with output.progress("messages", len(messages), announced) as update:
+        told = anyio.run(partial(play_demo, messages, settings, watch=update))
+
+    # What happened, what is found with and without this package, what it saved, and what to type next.
+    reasons = ", ".join(f"{count} {REASON_WORDS[reason]}" for reason, count in told["activations_by_reason"].items())
+    reasons = reasons or ("the whole session fits" if told["views"] else "no view fits")
+    bad = sum(told[name] for name in LAW_FIGURES), told["refused_views"]
+    broken, refused = (output.mark(not count, "0", f"{count:,}") for count in bad)
+    shown: list[RenderableType] = [output.facts("What happened", [
+        ("messages", told["messages"], f"{number(told['history_tokens'])} tokens, counted by {told['token_counter']}"),
+        ("views", told["views"], "one before each answer of the agent"),
+        ("largest view", told["max_view_tokens"], f"tokens, of {number(budget)} allowed"),
+        ("broken laws", broken, "calls keep results, the order holds, the newest message is shown"),
+        ("views refused", refused, "no room for the system rows"),
+        ("slowest view, ms", told["slowest_view_ms"], "no view waits for a model"),
+        ("summaries made", told["summaries"], "in the background"),
+        ("activations", told["activations"], reasons),
+        ("prefix reused", f"{told['prefix_hit']:.1%}", "of all view tokens, by a provider's prompt cache"),
+    ])]  # fmt: skip
+    if not told["views"]:
+        shown.append("No view has room for more than the system rows: give a larger --budget.")
+        return Result(told, shown, _status(*bad))
+    asked, columns = told["questions"], ("question", "view", "newest", "answer")
+    marks = ([output.mark(one[key], "yes", "no") for key in ("found", "without")] for one in asked)
+    answers = ((one["question"], *both, dim(one["words"])) for one, both in zip(asked, marks, strict=True))
+    shown.append(table("What the last view still answers", columns, answers, wide="answer", fold=True))
+    found, without = (f"{sum(one[key] for one in asked)} of {len(asked)}" for key in ("found", "without"))
+    shown.append(f"view: {found}. newest: {without}, with the newest messages alone, in as many tokens.")
+    free = number(budget - told["last_view_tokens"])
+    shown.append(f"{free} tokens are free for the next messages: a view grows by appending until it is nearly full.")
+    whole, whole_price = number(told["whole_history_sent_tokens"]), output.dollars(told["whole_history_dollars"])
+    shown.append(output.facts("What it saved", [
+        ("tokens sent", told["sent_tokens"], f"{whole} with the whole history in each request"),
+        ("price of the input", output.dollars(told["dollars"]), f"{whole_price} with the whole history"),
+        ("", "", f"at {told['priced_model']}'s list price, with its prompt cache"),
+    ]))  # fmt: skip
+    line = partial(output.shell_line, store=keep or Path("demo.db"))
+    again = [] if keep else ["summarizing-context demo --keep demo.db"]
+    looks = line("status", told["session"], "--budget", budget)
+    asks = line("recall", told["session"], "What fixed the tide import")
+    shown.append("\n  ".join(["What to type next", *again, looks, asks, "summarizing-context replay YOUR_LOG.jsonl"]))
+    return Result(told, shown, _status(*bad))
+
+
+def _status(broken: int, refused: int) -> Status:
+    """Return the exit status for so many broken laws and refused views."""
+    return Status.LAW_BROKEN if broken else Status.REFUSED if refused else Status.OK
+
+
+@command(TRANSCRIPTS)
+def replay(
+    paths: options.TranscriptPaths,
+    *,
+    budget: Annotated[list[str] | None, option("N[,N]", "Tokens of a view; each is replayed. Default: 16k.")] = None,
+    strategy: Annotated[list[str] | None, option("A[,B]", "hierarchical, summarize, truncate, importance.")] = None,
+    jobs: options.Jobs = None,
+    own: options.ModelOptions,
+) -> Result:
+    """Replay transcripts and judge every view by the laws.
+
+    A view is taken before each assistant message. It must fit the budget, keep calls with their results, keep the log's
+    order, show its newest message, and begin with the view before unless an activation is reported; no text may leave
+    the views that no summarizer has read. Keys that begin with an underscore are dropped.
+
+    Examples:
+        replay logs/ --budget 8k,16k --strategy hierarchical,truncate
+        replay logs/ --model gpt-5.4-mini --dry-run
+    """
+    from summarizing_context.evaluation.cassettes import Spent, prices_of
+    from summarizing_context.evaluation.replay import LAW_FIGURES, TIMINGS, add_up, for_each, replay_file
+
+    names = [name for text in strategy or () for name in listed(text)]
+    variants = {one.strategy: one for one in (own.load(strategy=name) for name in names or (None,))}
+    sizes = [read_tokens(one, "--budget") for text in budget or ["16k"] for one in text.split(",")]
+    budgets, settings = tuple(dict.fromkeys(sizes)), next(iter(variants.values()))
+    each = [replace(one, max_tokens=size) for one in variants.values() for size in budgets]
+    if own.dry_run:
+        own.need_model(settings)
+    files = find_transcripts(paths)
+    size = sum(file.stat().st_size for file in files if file.is_file())
+    jobs = jobs or min(os.cpu_count() or 1, 1 + size // 300_000)  # each process takes a second to start
+    tallies, unreadable = list[Any](), list[TranscriptError]()
+    doing = f"{counted(len(files), 'file')} at {', '.join(map(number, budgets))} tokens."
+    doing = f"{'Dry run of' if own.dry_run else 'Replaying'} {doing}"
+    with output.progress("files", len(files), doing) as update:
+        for found in for_each(files, partial(replay_file, variants=each, format=own.format, dry_run=own.dry_run), jobs):
+            if isinstance(found, TranscriptError):
+                unreadable.append(found)
+            else:
+                tallies += found
+            update(f"{sum(tally.counts['messages'] for tally in tallies):,} messages")
+    if not tallies or not (unreadable or any(tally.counts["messages"] for tally in tallies)):
+        raise [*unreadable, options.holds_no_message(files[0], own.format)][0]
+
+    # Figures of each file, sums by strategy and budget, the total.
+    kinds = dict.fromkeys((one.strategy, one.budget) for one in tallies)
+    sums = [add_up([one for one in tallies if (one.strategy, one.budget) == kind]).figures() for kind in kinds]
+    total, rows = add_up(tallies).figures(), [tally.figures() for tally in tallies]
+    status = _status(sum(total[name] for name in LAW_FIGURES), total["refused_views"])
+    document = {"rows": rows, "totals": sums, "total": total, "timings": list(TIMINGS)}
+    document["unreadable"] = [str(error) for error in unreadable]
+
+    named = list[dict[str, Any]]()
+    for row in (*rows, *sums):
+        broken = [f"{row[law]:,} {law.replace('_', ' ')}" for law in ("refused_views", *LAW_FIGURES) if row[law]]
+        file = f"{row['strategy']}: " * (len(variants) > 1) + Path(row["file"]).name
+        shown_as = {"file": file, "broken": output.mark(not broken, "0", ", ".join(broken))}
+        shown_as |= {"hit": f"{row['prefix_hit']:.1%}", "mean": round(row["mean_view_tokens"])}
+        named.append(row | shown_as)
+    columns = {"file": "file", "#budget": "budget"}
+    if own.dry_run:
+        columns |= {"#tokens": "history_tokens", "#calls": "model_calls", "#input": "model_input_tokens"}
+        columns |= {"#output": "model_output_tokens"}
+        spent = Spent(*(total[name] for name in ("model_calls", "model_input_tokens", "model_output_tokens")))
+        asked: Any = priced(prices_of({f"{settings.summarizer}/{settings.model}": spent}, [settings]))
+        document, shown, status = document | asked.document, asked.shown, Status.OK
+    else:
+        columns |= {"#broken laws": "broken", "#mean view": "mean", "#activ.": "activations"}
+        columns |= {"#reused": "hit", "#uncached": "uncached_tokens", "#ms p99": "view_p99_ms"}
+        tokens = f"{total['model_input_tokens']:,} tokens in, {total['model_output_tokens']:,} out"
+        called = f"A model was called {total['model_calls']:,} times for summaries: {tokens}."
+        moved = "activ.: how often a view moved on; reused: the share of it that a prompt cache holds."
+        shown = [*map(dim, (moved, called, f"Tokens are counted by {total['token_counter']}."))]
+        shown += _counts("Repairs", {kind.replace("_", " "): count for kind, count in total["repairs"].items()})
+        shown += _counts(_SKIPPED, total["skipped"])
+    made = table("Dry run" if own.dry_run else "Replayed", columns, named, wide="file")
+    made.rows[len(rows) - 1].end_section = True
+    shown.insert(0, made)
+    status = Status.BAD_INPUT if unreadable and status != Status.LAW_BROKEN else status
+    return Result(document, shown, status, output.told_lines(total["skipped_lines"], unreadable))
+
+
+def _counts(title: str, counts: Mapping[str, int]) -> list[Text]:
+    """Return a line of the most frequent counts by their kind; none for no counts."""
+    ranked = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
+    said = ", ".join(f"{count:,} {kind}" for kind, count in ranked[:6])
+    return [dim(f"{title}: {said}{', and others' if len(ranked) > 6 else ''}.")] if ranked else []
+
+
+@command(TRANSCRIPTS, "import")
+def import_transcripts(
+    paths: options.TranscriptPaths, place: options.Place, format: options.TranscriptFormat = "auto"
+) -> Result:
+    """Put the sessions of transcripts into a store.
+
+    Each keeps its own name. A session that the store has already gets the messages that are new, and another session of
+    that name a number. A file that cannot be read is named, and the others are imported; a path
+    that is not there stops the command.
+
+    Examples:
+        import ~/.claude/projects --store logs.db
+    """
+    from summarizing_context.assembly import open_context
+
+    settings, files = place.load(), find_transcripts(paths)
+    rows, unreadable = list[dict[str, Any]](), list[TranscriptError]()
+    skipped, skipped_lines = Counter[str](), list[str]()
+
+    async def import_log(log: Transcript) -> None:
+        wanted = re.sub(r"[^A-Za-z0-9._:-]+", "-", log.session_id)[:180] or "session"  # at most 200, with a number
+        messages = list(log.messages)
+        for copy in count(1):
+            session_id = wanted if copy == 1 else f"{wanted}:{copy}"
+            async with open_context(replace(settings, session_id=session_id)) as context:
+                held = await context.get_messages()
+                if messages[: len(held)] != held:
+                    continue
+                for message in messages[len(held) :]:
+                    await context.add_message(message)
+                row = {"session_id": session_id, "file": str(log.path), "format": log.format}
+                rows.append({**row, "messages": len(context), "added": len(context) - len(held)})
+                return
+
+    with output.progress("files", len(files), f"Importing {counted(len(files), 'file')}.") as update:
+        for path in files:
+            try:
+                logs = read_named(path, format=format).values()  # all of it, before any session is changed
+                for log in (log for log in logs if log.messages):
+                    anyio.run(import_log, log)
+                    skipped.update(log.skipped)
+                    skipped_lines += log.unreadable
+            except TranscriptError as error:
+                unreadable.append(error)
+            update(f"{counted(len(rows), 'session')}, {counted(sum(row['added'] for row in rows), 'new message')}")
+    if not rows:
+        raise [*unreadable, options.holds_no_message(files[0], format)][0]
+    document = {"sessions": rows, "unreadable": [str(problem) for problem in unreadable]}
+    document |= {"skipped": dict(sorted(skipped.items())), "skipped_lines": skipped_lines}
+    columns = {"session": "session_id", "format": "format", "#messages": "messages", "#new": "added"}
+    made = table(f"Imported into {plain(shown_store(settings.store))}", columns, rows, wide="session")
+    status, remarks = Status.BAD_INPUT if unreadable else Status.OK, output.told_lines(skipped_lines, unreadable)
+    return Result(document, [made, *_counts(_SKIPPED, skipped)], status, remarks)
+
+
+# What views still hold
+
+_EVAL = options.family("eval", TRANSCRIPTS, "Measure what views still hold.")
+
+CassettePath = Annotated[Path | None, options.path("FILE", "Replies. Default: in --out.", "--cassette")]
+DOING = {"forecast": "Pricing", "replay": "Repeating", "record": "Recording"}  # by the mode of a cassette
+_SHARE = option("X", "Share of the log before views. Default: 1.", show_default=False, min=0.01, max=1)
+Junit = Annotated[Path | None, options.path("FILE", "Write the results as JUnit XML too.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordOptions(ModelOptions):
+    """Options of a command whose models are asked through a cassette."""
+
+    max_calls: Annotated[int | None, option("N", "Stop after N calls; run again to go on.", min=0)] = None
+    yes: options.Yes = False
+
+    def recorded(
+        self, file: Path, models: Sequence[Settings], work: Callable[[Cassette], T], proposals: int = 0
+    ) -> T | Result:
+        """Return what `work` comes to with the replies in `file`, once the rest is priced; in a dry run, that price."""
+        from summarizing_context.evaluation.cassettes import Cassette, prices_of
+        from summarizing_context.summarizers.providers import make_model
+
+        keys = [one.api_key for one in models]
+        if not (self.dry_run or file.exists()):
+            for model in models:
+                make_model(model, read_only=False)  # a key that is missing is named before all is priced
+        done = work(replies := Cassette(file, "forecast", secrets=keys))
+        prices = prices_of(replies.spent, models)
+        forecast = priced(prices, proposals)  # so many prompts that the first model writes: no forecast knows them
+        if self.dry_run:
+            return forecast
+        if not any(one.calls for one in prices) and file.exists():
+            if done is not None and not proposals:  # no reply was assumed, so this is the run
+                return done
+            # What follows from replies, such as a proposal, may not be kept.
+            with suppress(CassetteMissError), Cassette(file, "replay", secrets=keys) as replies:
+                return work(replies)
+        for line in [*forecast.shown][1:]:
+            output.tell(line)
+        for model in models:
+            make_model(model, read_only=False)  # a key that is missing is named before the question
+        output.confirm("Send these requests?", self.yes, "sent")
+        with Cassette(file, "record", max_calls=self.max_calls, secrets=keys) as replies:
+            done = work(replies)
+        for price in prices_of(replies.spent, models):
+            output.tell(_line(price, "Recorded with "))
+        return done
+
+
+def _line(one: Spent, done: str = "") -> str:
+    """Return what a model will be asked, or was."""
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(one.by_kind.items()))
+    cost = f"{output.dollars(one.estimated_cost)} ({one.priced})" if one.priced else "no price is known"
+    known = f"; {one.recorded:,} more need no call" if one.recorded else ""
+    tokens = f"{one.input_tokens:,} input and {one.output_tokens:,} output tokens"
+    asked = f"{one.calls:,} {'calls' if done else 'requests'}" + (f" ({kinds})" if kinds else "")
+    return plain(f"{done}{one.model} at {one.address}: {asked}, {tokens}, {cost}{known}.")
+
+
+def priced(prices: Sequence[Spent], proposals: int = 0) -> Result:
+    """Return calls, tokens and price of what is not recorded yet, by model. Each proposal is tried as well."""
+    rows, first = [asdict(one) for one in prices], prices[0]
+    shown: list[RenderableType] = ["Nothing is sent.", *map(_line, prices)]
+    if proposals:
+        calls = first.calls + proposals * (first.calls + 1)
+        rows[0] |= {"proposals": proposals, "calls_at_most": calls}
+        about = f"{proposals:,} proposals, each tried on all sessions: {calls:,} calls at most"
+        if first.estimated_cost is not None and first.calls:  # a proposal costs about what its trial does
+            about += f", about {output.dollars(first.estimated_cost * calls / first.calls)} in all"
+        shown.append(f"{about}; --max-calls stops them.")
+    each = [one.estimated_cost for one in prices]
+    total = None if None in each else round(sum(filter(None, each)), 6)
+    if total is not None:
+        shown.append(f"In all {output.dollars(total)}{' without the proposals' if proposals else ''}.")
+    shown.append(dim("Tokens by the built-in estimate, replies as long as their cap; hidden thinking is not counted."))
+    return Result({**(rows[0] if len(rows) == 1 else {"models": rows}), "estimated_cost": total}, shown)
+
+
+@command(_EVAL)
+def run(
+    sources: Annotated[list[str], argument("SOURCE", "Logs, real, beam:PATH, locomo:PATH.", parser=options.read_place)],
+    *,
+    budget: options.Budget = 16_000,
+    arms: Annotated[str | None, option("A[,B]", "ours, extractive, tail, masking, cliff.")] = None,
+    fail_under: Annotated[str | None, option("A=X", "Fail unless reached, as right=0.9,laws=0.")] = None,
+    out: options.ReportFolder = Path("eval-report"),
+    cassette: CassettePath = None,
+    jobs: options.Jobs = None,
+    junit: Junit = None,
+    own: RecordOptions,
+) -> Result:
+    """Measure what views still hold, against other views of as many tokens.
+
+    Exact values that later tool calls really used are asked for, without any label. With --model, summaries are by that
+    model, priced first and recorded. Exit status 1: a gate failed, a law was broken, or nothing could be measured.
+
+    Examples:
+        eval run logs/ --fail-under held=0.6,laws=0
+        eval run beam:chats/100K
+    """
+    from summarizing_context.evaluation.datasets import Dataset
+    from summarizing_context.evaluation.report import AT_MOST, EVIDENCE, HELD, RIGHT
+    from summarizing_context.evaluation.run import Arm, Run
+
+    started, gates, names = time.perf_counter(), dict[str, float](), listed(arms)
+    try:
+        for metric, _, value in (one.partition("=") for one in listed(fail_under)):
+            gates[metric.strip()] = float(value.removesuffix("%")) / (100 if "%" in value else 1)
+    except ValueError as error:
+        raise InputError(f"--fail-under: {plain(fail_under, 60)!r}; write it like right=0.9,laws=0") from error
+    known = (HELD, EVIDENCE, RIGHT, *AT_MOST)
+    if wrong := [name for name in gates if name not in known]:  # before anything is paid for
+        raise InputError(f"--fail-under: there is no metric {plain(wrong[0], 60)!r}; there are {', '.join(known)}")
+    dataset = Dataset.load(*sources, format=own.format)
+    if dataset.recording is not None:
+        if any((own.config, own.prompts, own.summarizer, own.model)):
+            raise InputError("recorded answers belong to their own settings; `tune` compares prompts on these sessions")
+        chosen = [Arm(name) for name in names]
+    else:
+        settings = replace(own.load(), max_tokens=budget)
+        made = {"ours": settings, "extractive": replace(settings, summarizer="extractive", model=None)}
+        names = names or ["ours", "tail", "masking"]
+        names = names if names[0] in made else ["ours", *(name for name in names if name != "ours")]
+        chosen = [Arm(name, made.get(name)) for name in names]
+    file, jobs = cassette or out / "replies.jsonl", jobs or os.cpu_count() or 1
+    measured = Run(dataset=dataset, arms=chosen, cassette=file, jobs=jobs)
+
+    def measure(replies: Cassette | None) -> Report:
+        logs, doing = len(dataset.logs), "Measuring" if replies is None else DOING[replies.mode]
+        with output.progress("sessions", logs, f"{doing} {counted(logs, 'session')}.") as update:
+            return measured.report(replies, update)
+
+    if own.dry_run and not measured.models:
+        raise InputError("--dry-run: without a model nothing is sent; name one with --model")
+    report = own.recorded(file, measured.models, measure) if measured.models else measure(None)
+    return report if isinstance(report, Result) else shown(report, out, started, gates, junit)
+
+
+@command(_EVAL)
+def compare(
+    old: Annotated[Path, argument("OLD", "Folder or report.json of an earlier run.", parser=options.read_path)],
+    new: Annotated[Path, argument("NEW", "A later run of the same logs.", parser=options.read_path)],
+    junit: Junit = None,
+) -> Result:
+    """Compare two runs on the same logs, question by question. Exit status 1 if the new one is surely worse.
+
+    Sure is a change whose interval over at least five sessions leaves out zero, and any more broken laws.
+
+    Examples:
+        eval compare main-report/ eval-report/ --junit compare.xml
+    """
+    from summarizing_context.evaluation.report import Report, in_words, write_junit
+
+    changes, before, after = list[dict[str, Any]](), Report.read(old), Report.read(new)
+    for arm, what, change, worse in after.compare(before):
+        words = f"{change.mean:+,.0f} broken" if what == "laws" else in_words(change)
+        changes.append({"arm": arm, "what": what, "change": change._asdict(), "worse": worse, "words": words})
+    rows = [(one["arm"], one["what"], Text(one["words"], "bold red" if one["worse"] else "")) for one in changes]
+    is_worse = any(one["worse"] for one in changes)
+    write_junit(junit, "eval compare", [(one["arm"], one["what"], one["words"], one["worse"]) for one in changes])
+    verdict = f"The new run is {'surely' if is_worse else 'not surely'} worse."
+    were, are = ({(one.session, one.case, one.id) for one in run.asked} for run in (before, after))
+    only = (("old", were - are), ("new", are - were))
+    remarks = [f"only the {run} run has {counted(len(left), 'question')}" for run, left in only if left]
+    for arm in after.arms:  # shares say little where the views had more room
+        old_size, size = (run.figure(arm, "tokens") or 0.0 for run in (before, after))
+        if old_size and abs(size - old_size) > 0.02 * old_size:
+            remarks.append(f"{arm}: its views have {size:,.0f} tokens, in the old run {old_size:,.0f}")
+    for arm, now in after.settings.items():
+        was = before.settings.get(arm, now)
+        for name in sorted({*was, *now}):
+            one, other = (plain(each.get(name, "as shipped")) for each in (was, now))
+            if was.get(name) != now.get(name):
+                remarks.append(f"{arm}: {name} was {one} in the old run, {other} in the new one")
+    parts: list[RenderableType] = [table("New against old", ("arm", "what", "change"), rows, fold=True), verdict]
+    document = {"worse": is_worse, "verdict": verdict, "changes": changes}
+    return Result(document, parts, Status.LAW_BROKEN if is_worse else Status.OK, remarks)
+
+
+@command(_EVAL)
+def ask(
+    log: Annotated[Path, argument("LOG", "A transcript with one session.", parser=options.read_path)],
+    *,
+    judge_model: Annotated[str | None, option("M", "Answers and marks; not --model.")] = None,
+    budget: options.Budget = 16_000,
+    share: Annotated[float, _SHARE] = 1.0,
+    questions: Annotated[int, option("N", "Questions to write.", min=1, max=60)] = 20,
+    arms: Annotated[str | None, option("A[,B]", "Default: ours,extractive,compact,tail.")] = None,
+    out: options.ReportFolder = Path("eval-ask"),
+    own: RecordOptions,
+) -> Result:
+    """Have models question a log, answer from views, and mark the answers.
+
+    --model summarizes and writes questions. The log is sent to both models; keys and tokens are taken out by their
+    shape. A run that was stopped goes on in its folder, which `eval run` shows again.
+
+    Examples:
+        eval ask run.jsonl --model gpt-5.4-mini --judge-model gpt-5.4
+    """
+    from summarizing_context.evaluation.datasets import Dataset, with_own_case
+    from summarizing_context.evaluation.run import Run, record
+
+    started, chosen = time.perf_counter(), listed(arms) or ["ours", "extractive", "compact", "tail"]
+    found = read_session(log, format=own.format)
+    if not found.messages:
+        raise options.holds_no_message(log, own.format)
+    for line in output.told_lines(found.unreadable):
+        output.tell(line)
+    settings, total = own.load(call_timeout=300.0), 0  # the log is long, and so is what is marked
+    own.need_model(settings)
+    if judge_model is None:
+        raise InputError("--judge-model: name the model that marks the answers, another than the one that asks")
+    if judge_model == settings.model:
+        raise InputError("--judge-model: name another model than the one that writes questions, or it marks its own")
+    judge = replace(settings, model=judge_model)
+
+    def answer(replies: Cassette) -> None:
+        nonlocal total
+        with TemporaryDirectory() as scratch:
+            to = Path(scratch) if replies.mode == "forecast" else out
+            messages = [replies.scrub(message) for message in found.messages]
+            recording = with_own_case(out, log, messages, cut=share, budget=budget, own=settings, to=to)
+            work = record(recording, replies, settings, judge, chosen, questions)
+            anyio.run(output.watched, work, "calls", total, lambda: replies.calls)
+        total = replies.calls
+
+    if isinstance(result := own.recorded(out / "cassette.jsonl", [settings, judge], answer), Result):
+        return result
+    return shown(Run(dataset=Dataset.load(out), jobs=os.cpu_count() or 1).report(), out, started)
+
+
+def share(interval: Interval | None, *, ahead: bool = False) -> str:
+    """Return a share, or a difference in points, with the ends of its interval where sessions are enough for it."""
+    if interval is None:
+        return "–"
+    mean, low, high = (100 * end for end in interval[:3])
+    ends = f" {low:+.1f} … {high:+.1f}" if ahead else f" {low:.0f}% … {high:.0f}%"
+    return (f"{mean:+.1f}" if ahead else f"{mean:.1f}%") + (ends if interval.has_ends else "")
+
+
+def score_table(report: Report, marked: str = "") -> RenderableType:
+    """Return the scores of all arms."""
+    rows = []
+    for arm in report.arms:
+        name = Text(plain(arm, 40), "bold green" if arm == marked else "")
+        ahead = "" if arm == report.baseline else share(report.ahead(arm), ahead=True)
+        figures = (report.figure(arm, figure) for figure in ("tokens", "cost", "laws"))
+        others = [report.score(arm, metric) for metric in report.metrics[1:]]
+        means = ("–" if one is None else f"{one.mean:.1%}" for one in others)
+        told = (None if one is None else round(one) for one in figures)
+        rows.append((name, share(report.score(arm)), ahead, *means, *told))
+    ahead, also = f"#ahead of {plain(report.baseline, 16)}", [f"#{name}" for name in report.metrics[1:]]
+    return table("", ("arm", f"#{report.metric}", ahead, *also, "#tokens", "#cost", "#laws"), rows)
+
+
+def shown(
+    report: Report, out: Path, started: float, gates: dict[str, float] | None = None, junit: Path | None = None
+) -> Result:
+    """Write the reports of a run and return its result."""
+    from summarizing_context.evaluation.report import write_junit
+
+    checked = report.check(gates or {})
+    page, broken, asked = report.write(out, checked), report.figure(report.first, "laws"), len(report.asked)
+    parts: list[RenderableType] = [plain(report.verdict), score_table(report)]
+    if report.categories:
+        few = len(report.arms) <= 4  # the intervals of more do not fit; the page has them
+        scores = ((name, [report.score(arm, "", name) for arm in report.arms]) for name in report.categories)
+        rows = [(name, *(share(one) if few or one is None else f"{one.mean:.1%}" for one in of)) for name, of in scores]
+        parts.append(table("By category", ("category", *(f"#{arm}" for arm in report.arms)), rows))
+    if checked:
+        cells = [(one.name, output.mark(one.passed, "passed", "failed"), dim(one.words)) for one in checked]
+        parts.append(table("Gates", ("gate", "result", "figures"), cells, fold=True))
+    others = [f"{one.case} {one.arm}: {one.reading}" for one in report.views if one.reading not in ("", "this view")]
+    if report.made_by:
+        of = len(report.views)
+        parts.append(f"For {of - len(others):,} of {of:,} views the answers belong to exactly this view.")
+    if others:
+        parts.append(plain(f"Others: {', '.join(others[:12])}{', …' if len(others) > 12 else ''}."))
+    if report.missing:
+        parts.append(f"{report.missing:,} requests have no recorded reply.")
+    parts.append(dim("cost: tokens that a model reads and writes for 1,000 tokens of history. laws: broken ones."))
+    took = f"{asked:,} questions in {time.perf_counter() - started:.0f} s"
+    parts.append(f"{took}. Each with what every view said: {page}")
+
+    # The exit status: gates, laws where no gate is about them, and whether anything was measured.
+    tests = [("gates", one.name, one.words, not one.passed) for one in checked]
+    if "laws" not in (gates or {}):
+        tests.append(("laws", report.first, f"{broken or 0:.0f} broken", bool(broken)))
+    tests.append(("questions", "something was measured", f"{asked:,} questions", not asked))
+    write_junit(junit, "eval run", tests)
+    status = Status.LAW_BROKEN if any(bad for *_, bad in tests) else Status.OK
+    return Result(report.document(checked), parts, status, output.told_lines(report.left_out))
+
+
+# Which of several prompts is better
+
+
+@command(TRANSCRIPTS)
+def tune(
+    logs: Annotated[list[str], argument("LOGS", "Sources as `eval run` takes them.", parser=options.read_place)],
+    *,
+    prompt: Annotated[list[Path] | None, options.path("PATH", "A prompt to try; repeatable.", "--prompt")] = None,
+    propose: Annotated[int, option("N", "Prompts that the model writes.", min=0, max=1_000)] = 0,
+    optimizer: Annotated[Literal["model", "gepa"], option("NAME", "What proposes: model or gepa.")] = "model",
+    budget: options.Budget = 16_000,
+    held_out: Annotated[float, option("X", "Share to judge by only.", min=0.1, max=0.9)] = 0.5,
+    judge_model: Annotated[str | None, option("M", "Compares right answers, where logs have any.")] = None,
+    cassette: CassettePath = None,
+    out: options.ReportFolder = Path("tune-report"),
+    write: Annotated[Path | None, options.path("DIR", "For the winner. Default: prompts in --out.")] = None,
+    own: RecordOptions,
+) -> Result:
+    """Compare prompts on your own transcripts.
+
+    Show the summaries that changed most, and a verdict. The price is shown first; replies are kept, so a run that
+    stopped goes on, and a finished one is repeated without a key. A winner is written as a prompt file.
+
+    Examples:
+        tune logs/ --model gpt-5.4-mini --prompt mine.md
+    """
+    from summarizing_context.evaluation import tune as trials
+    from summarizing_context.evaluation.datasets import Dataset
+    from summarizing_context.evaluation.report import MIN_SESSIONS
+
+    started = time.perf_counter()
+    settings = replace(own.load(), max_tokens=budget)
+    own.need_model(settings)
+    number = propose or (20 if optimizer == "gepa" else 0)
+    if not prompt and not number:
+        raise InputError("say what to try: prompt files with --prompt, or --propose N to have the model write some")
+    start = trials.Variant(trials.START, tuple(_given(Path(settings.prompts), "--prompts") if settings.prompts else ()))
+    tries: list[trials.Variant] = []
+    for path in prompt or ():  # other prompts are those of the start
+        tried = {one.name: one for one in (*start.prompts, *_given(path, "--prompt"))}
+        name = f"{path.parent.name}/{path.stem}" if re.fullmatch(r"v\d+", path.stem) else path.stem
+        name += f" ({len(tries) + 1})" if name in (one.name for one in (start, *tries)) else ""
+        tries.append(trials.Variant(name, tuple(tried.values())))
+    dataset = Dataset.load(*logs, format=own.format)
+    judge = None if judge_model is None else replace(settings, model=judge_model, call_timeout=300.0)
+    proposer = trials.propose_by_gepa if optimizer == "gepa" else trials.propose_by_model
+    held = held_out if len(tries) > 1 or number else 0.0
+
+    def measure(replies: Cassette) -> tuple[Trial, Report]:
+        proposed = partial(proposer, number=number) if number and replies.mode != "forecast" else None
+        count = 1 + len(tries) + (number if proposed else 0)
+        with TemporaryDirectory() as folder:
+            trial = trials.Trial(dataset, start, settings, replies, folder=Path(folder), held_out=held)
+            judges = len({log.session for log in trial.judging.logs})
+            if replies.mode == "forecast" and judges < MIN_SESSIONS:  # before anything is paid for
+                few = f"judged by {counted(judges, 'session')}: fewer than {MIN_SESSIONS} tell no sure difference"
+                output.tell(few)
+            total = len(trial.judging.logs) + (count * len(trial.choosing.logs) if held else 0)
+            doing = f"{DOING[replies.mode]} {counted(count, 'prompt')}."
+            with output.progress("sessions", total, doing) as trial.watch:
+                return trial, trials.tune(trial, tries, proposed, judge)
+
+    done = own.recorded(cassette or out / "replies.jsonl", [*filter(None, (settings, judge))], measure, number)
+    if isinstance(done, Result):
+        return done
+    trial, report = done
+    page, tuning = report.write(out), report.tuning
+    assert tuning is not None
+    # The prompts of a winner become new versions, where they are not there yet.
+    winner, folder, written = trial.variants[tuning.winner], write or out / "prompts", list[Path]()
+    for one in winner.prompts if winner is not start else ():
+        make_private_folder(folder)
+        there = [name for name in names(folder) if name.startswith(f"{one.name}/v")]
+        same = [name for name in there if load(name, root=folder).hash == one.hash]
+        version = 1 + max([latest(one.name).version, *(int(name.rpartition("/v")[2]) for name in there)])
+        written.append(folder / (f"{same[0]}.md" if same else f"{one.name}/v{version}.md"))
+        if not same:
+            replace_private(written[-1], write_prompt(replace(one, version=version)).encode())
+
+    # The difference of prompts, the summaries that changed most, right answers, length, price, verdict.
+    colours = {"+": "green", "-": "red", "@": "dim"}
+    parts: list[RenderableType] = [Text(plain(line), colours.get(line[:1], "")) for line in tuning.diff[:40]]
+    for pair in tuning.pairs[:2]:  # two summaries of the same messages, each with what it keeps and loses
+        shown = Table(title=plain(f"{pair.session}, messages {pair.start} to {pair.stop - 1}"), title_justify="left")
+        cells = []
+        for name, text, keeps in (("old", pair.old, pair.old_keeps), ("new", pair.new, pair.new_keeps)):
+            lost, lines = [value for value in pair.needed if value not in keeps], text.splitlines()
+            head = f"{name}: keeps {len(keeps)} of {len(pair.needed)} values needed later"
+            head += f"; loses {plain(', '.join(lost), 90)}" if lost else ""
+            shown.add_column(Text(head), ratio=1, overflow="fold")
+            more = [f"… {counted(len(lines) - 14, 'more line')}"] if len(lines) > 14 else []
+            cells.append(Text("\n".join([*map(plain, lines[:14]), *more])))
+        shown.add_row(*cells)
+        parts.append(shown)
+    if len(tuning.tried) > 2 or tuning.chosen_on:
+        rows = [(plain(name, 40), share(score)) for name, score in tuning.tried.items()]
+        parts.append(table("On the sessions that choose" if tuning.chosen_on else "Tried", ("prompt", "#score"), rows))
+    parts.append(score_table(report, marked=tuning.winner))
+    costs = ((arm, cost) for arm in (tuning.old, tuning.new) if (cost := tuning.dollars.get(arm)) is not None)
+    parts += [dim(f"{arm}: summaries of 1M tokens of history cost {output.dollars(cost)}") for arm, cost in costs]
+    dropped = ", ".join(f"{arm} {report.figure(arm, 'dropped') or 0:,.0f}" for arm in report.arms)
+    parts.append(dim(plain(f"lines dropped from replies, for their source does not hold them: {dropped}")))
+    parts.append(Text(plain(report.verdict), "bold"))
+    parts += [f"Written: {path}. Use it with Settings(prompts={str(path.parent.parent)!r})." for path in written]
+    took = f"{counted(len(tuning.tried), 'variant')} in {time.perf_counter() - started:.0f} s"
+    parts.append(f"{took}. Everything side by side: {page}")
+    remarks = [f"a proposal was refused: {plain(why)}" for why in trial.refused]
+    document = {**report.document(), "written": [str(path) for path in written]}
+    return Result(document, parts, remarks=[*remarks, *output.told_lines(report.left_out)])
+
+
+def _given(path: Path, option: str) -> list[Prompt]:
+    """Load a prompt file, a folder's newest, or a text for segments. Raise `InputError`, also for broken rules."""
+    from summarizing_context.evaluation.tune import SUMMARIES, check_prompt
+
+    if re.fullmatch(r"v\d+\.md", path.name):
+        found = [load(f"{path.parent.name}/{path.stem}", root=path.parent.parent)]
+    elif path.is_file():
+        shipped, text = latest("segment"), path.read_text(encoding="utf8")
+        bare = re.sub(r"\A---\n.*?\n---\n", "", text, flags=re.DOTALL).strip()  # of a file that was copied
+        found = [replace(shipped, version=shipped.version + 1, text=bare)]
+    else:
+        there = {name.partition("/")[0] for name in names(path)} if path.is_dir() else set()
+        found = [latest(purpose, root=path) for purpose in SUMMARIES if purpose in there]
+    if not found:
+        raise InputError(f"{option}: {plain(path)} is no prompt, and no folder of prompts such as segment/v5.md")
+    for complaint in (words for prompt in found for words in check_prompt(prompt)):
+        raise InputError(f"{option}: {plain(path)}: {complaint}")
+    return found
+
+
+# The prompts that there are
+
+_PROMPTS = options.family("prompts", TRANSCRIPTS, "Show prompts, what they cost, and how they are sent.")
+_Name = Annotated[str, argument("NAME", "segment/v3, or segment for the newest version.")]
+
+
+@command(_PROMPTS, name="list")
+def list_prompts(prompts: options.PromptsPath = None) -> Result:
+    """List all prompts with the tokens that their fixed text costs in every request."""
+    root, counter = _root(prompts), anyio.run(choose_counter, "auto")
+    found = [_described(load(name, root=root), counter) for name in names(root)]
+    rows = [{**one, "hash": one["hash"][:12], "about": dim(one["about"])} for one in found]
+    columns = {"purpose": "purpose", "#version": "version", "#tokens": "fixed_tokens", "hash": "hash", "about": "about"}
+    shown = table("Prompts", columns, rows, wide="about")
+    shown.caption = f"tokens of the fixed text, counted by {counter.name}"
+    return Result({"token_counter": counter.name, "prompts": found}, [shown])
+
+
+@command(_PROMPTS)
+def show(name: _Name, prompts: options.PromptsPath = None) -> Result:
+    """Show the whole text of one prompt; what it is for and costs goes to standard error.
+
+    Examples:
+        prompts show segment > mine.md
+    """
+    prompt, counter = _find(name, prompts), anyio.run(choose_counter, "auto")
+    about = _described(prompt, counter)
+    told = [plain(f"{about['name']}: {about['about']} {about['fixed_tokens']} tokens by {counter.name}.")]
+    whole = {"placeholders": sorted(prompt.placeholders), "text": prompt.text}
+    return Result({**about, "token_counter": counter.name, **whole}, [prompt.text], remarks=told)
+
+
+@command(_PROMPTS)
+def render(
+    name: _Name,
+    transcript: Annotated[Path, argument("TRANSCRIPT", "One of any known format.", parser=options.read_path)],
+    format: options.TranscriptFormat = "auto",
+    number: Annotated[int, option("N", "Number of the segment or merge.", min=1)] = 1,
+    prompts: options.PromptsPath = None,
+) -> Result:
+    """Show the exact request that a prompt is sent with for a real segment or merge.
+
+    Nothing is sent. Messages are cut into segments as a session with a budget of 16,000 tokens cuts them.
+
+    Examples:
+        prompts render segment run.jsonl
+    """
+    from summarizing_context.evaluation.cassettes import assumed_summary
+    from summarizing_context.evaluation.views import play
+    from summarizing_context.testing import ScriptedSummarizer
+
+    prompt, found = _find(name, prompts), read_session(transcript, format=format)
+    model = ScriptedSummarizer(assumed_summary)
+    anyio.run(play, found.messages, (), Settings.load(start_at=0.0, max_tokens=16_000), model)
+    jobs = sorted((job for job in model.jobs if job.kind == prompt.name), key=lambda job: (job.rank, job.start))
+    if number > len(jobs):
+        few = f"this log makes {len(jobs)} such requests; give --number up to that, or take another log or purpose"
+        raise InputError(f"number {number} of {prompt.name}: {few}")
+    job, named = jobs[number - 1], f"{prompt.name}/v{prompt.version}"
+    slots = {"system": prompt.render(max_tokens=job.max_tokens), "user": fenced(job)}
+    about = {name: getattr(job, name) for name in ("rank", "start", "stop", "max_tokens")}
+    shown: list[RenderableType] = [f"{named} for messages {job.start}–{job.stop - 1}, number {number} of {len(jobs)}"]
+    for slot, text in slots.items():
+        shown += [Text(f"── {slot}, {estimate_text(text):,} tokens by the built-in estimate", style="bold"), text]
+    document = {"prompt": named, **about, "number": number, "among": len(jobs), **slots}
+    return Result(document, shown, remarks=output.told_lines(found.unreadable))
+
+
+def _described(prompt: Prompt, counter: TokenCounter) -> dict[str, Any]:
+    """Return what there is to know about a prompt, as JSON values."""
+    from summarizing_context.evaluation.tune import fixed_text
+
+    known = {"name": f"{prompt.name}/v{prompt.version}", "purpose": prompt.name, "version": prompt.version}
+    return {**known, "about": prompt.purpose, "fixed_tokens": counter.count(fixed_text(prompt)), "hash": prompt.hash}
+
+
+def _find(name: str, folder: Path | None) -> Prompt:
+    """Return a prompt of the user's folder, else a shipped one. Raise `InputError`."""
+    for root in (_root(folder), prompts_root()):
+        known = names(root)
+        if name in known or any(one.startswith(f"{name}/") for one in known):
+            return load(name, root=root) if name in known else latest(name, root=root)
+    raise InputError(f"there is no prompt {plain(name, 40)!r}; there are {', '.join(known)}")
+
+
+def _root(folder: Path | None) -> Any:
+    """Return the user's folder of prompts, or that of the shipped ones. Raise `InputError`."""
+    if folder is not None and not (folder.is_dir() and names(folder)):
+        raise InputError(f"--prompts: {folder} is not a folder that holds a prompt, such as segment/v1.md")
+    return folder or prompts_root()
