@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from summarizing_context.errors import SummarizerError, SummarizerRefused
 from summarizing_context.summarizers.base import SummaryReply
-from summarizing_context.summarizers.sdk import Fault, SdkSummarizer, token_count
+from summarizing_context.summarizers.sdk import Fault, SdkSummarizer, counted
 from summarizing_context.summarizers.verification import Refusal
 
 Message = Mapping[str, Any]
@@ -64,10 +64,7 @@ class Compactor:
         content, reason = reply["content"], reply["stop_reason"]
         if reason != "compaction" or len(content) != 1 or not content[0].get("content"):
             raise SummarizerRefused(Refusal.DECLINED if reason == "refusal" else Refusal.EMPTY)
-        usage: Message = next(iter(reply["usage"].get("iterations") or ()), {})
-        cached = token_count(usage, "cache_read_input_tokens")
-        read = token_count(usage, "input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-        return SummaryReply(json.dumps(content), read, token_count(usage, "output_tokens"), cached_tokens=cached)
+        return counted(json.dumps(content), next(iter(reply["usage"].get("iterations") or ()), {}))
 
     async def _of_openai(self, asked: NativeRequest) -> SummaryReply:
         # all rows of a user are kept in the window, so those that views will bring again come as a developer's
@@ -77,12 +74,10 @@ class Compactor:
         reply = await self._model.connection.request(
             method, model=asked.model, input=items, instructions=asked.instructions
         )
-        window, usage = reply["output"], reply["usage"]
+        window = reply["output"]
         if not is_compacted({"role": "assistant", "content": window}):
             raise SummarizerRefused(Refusal.EMPTY)
-        cached = token_count(usage.get("input_tokens_details"), "cached_tokens")
-        read, written = token_count(usage, "input_tokens"), token_count(usage, "output_tokens")
-        return SummaryReply(json.dumps(window), read, written, cached_tokens=cached)
+        return counted(json.dumps(window), reply["usage"])
 
 
 def is_compacted(message: Message) -> bool:
