@@ -43,15 +43,14 @@ from summarizing_context.settings import Settings
 from summarizing_context.summarizers.base import BreakerState, CallStatistics, Summarizer, SummaryJob, SummaryReply
 from summarizing_context.summarizers.host import HostSummarizer
 from summarizing_context.summarizers.sdk import Fault
-from summarizing_context.summarizers.verification import Refusal, check_reply, plain_reply, read_items, verify
+from summarizing_context.summarizers.verification import Refusal, check_reply, plain_reply, verify
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Failed:
-    times: int
+    refusals: int  # one after the other: answers that cannot serve; none where no answer came
     at: float
     retry_at: float
-    refused: bool  # an answer came, but none that can serve
 
 
 class RetrySchedule:
@@ -64,27 +63,24 @@ class RetrySchedule:
     def note(self, hash: str, error: Exception, now: float) -> None:
         """Note that an attempt failed with `error`. What is refused is asked for less and less often: half a minute
         becomes three weeks."""
-        refused, before = isinstance(error, SummarizerRefused), self._failed.get(hash)
-        times = before.times + 1 if before is not None and before.refused == refused else 1
-        wait = getattr(error, "retry_after", None) or self._cooldown
-        wait = self._cooldown * 2 ** min(times - 1, 16) if refused else wait
-        self._failed[hash] = _Failed(times, now, now + wait, refused)
+        wait, refusals = getattr(error, "retry_after", None) or self._cooldown, 0
+        if isinstance(error, SummarizerRefused):
+            refusals = self._failed[hash].refusals + 1 if hash in self._failed else 1
+            wait = self._cooldown * 2 ** min(refusals - 1, 16)
+        self._failed[hash] = _Failed(refusals, now, now + wait)
 
     def recover(self, hash: str, began: float) -> None:
         """Note that a summary came: what failed before it was asked for, for want of a summarizer, need not rest any
         longer."""
-        self._failed.pop(hash, None)
-        for failed in self._failed.values():
-            if not failed.refused and failed.at <= began:
-                failed.retry_at = began
+        failed = self._failed.items()
+        self._failed = {one: kept for one, kept in failed if one != hash and (kept.refusals or kept.at > began)}
 
     def rests(self, hash: str, now: float) -> bool:
         return hash in self._failed and self._failed[hash].retry_at > now
 
     def is_given_up(self, hash: str) -> bool:
         """Say whether two jobs, one after the other, ended with a refused reply. It is still asked for, less often."""
-        failed = self._failed.get(hash)
-        return failed is not None and failed.refused and failed.times >= 2
+        return hash in self._failed and self._failed[hash].refusals >= 2
 
     def delays(self, now: float) -> list[float]:
         """Return the seconds until each that rests may be tried."""
@@ -324,12 +320,8 @@ class _Run:
         checked = check_reply(reply, self.job)
         output_tokens = estimate_text(checked.text) if checked.output_tokens is None else checked.output_tokens
         checked = replace(checked, input_tokens=input_tokens, output_tokens=output_tokens)
-        if self.job.kind == "rules":  # each of its lines is checked by itself
+        if self.job.kind in ("memory", "rules"):  # each of their lines is checked by itself
             return checked, 0
-        if self.job.kind == "memory":
-            if (items := read_items(checked.text, self.job.content)) is None:
-                raise SummarizerRefused(Refusal.NO_ITEMS)
-            return replace(checked, text=items), 0
         verified = verify(checked.text, self.job)
         self.unsupported = verified.unsupported
         kept = replace(checked, text=verified.text), verified.dropped_lines

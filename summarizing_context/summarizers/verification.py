@@ -60,6 +60,7 @@ def check_reply(reply: object, job: SummaryJob) -> SummaryReply:
             raise SummarizerRefused(Refusal.ERROR_TEXT)
         is_cut = said.truncated and job.kind == "rules"
         text = clean_reply(said.text.rpartition("\n")[0] if is_cut else said.text)
+        text = read_items(text, job.content) if job.kind == "memory" else text
         return replace(said, text=text, truncated=is_cut)
     if said.truncated:
         raise SummarizerRefused(Refusal.CUT_OFF)
@@ -343,9 +344,9 @@ class Item(NamedTuple):
     relation: str = ""  # what it says of its subject, where that is known
 
 
-def read_items(reply: str, record: str) -> str | None:
-    """Return the proposals of a reply that the record bears out, and how many others there are, as they are kept; None
-    where the reply is of another form."""
+def read_items(reply: str, record: str) -> str:
+    """Return the proposals of a reply that the record bears out, and how many others there are, as they are kept. Raise
+    `SummarizerRefused` where the reply is of another form."""
     # each object of the reply, in a list, on lines or alone; None for what begins like one and is broken
     proposals, decoder, end = list[Any](), json.JSONDecoder(), 0
     while (opening := reply.find("{", end)) >= 0:
@@ -356,7 +357,7 @@ def read_items(reply: str, record: str) -> str | None:
         listed = [value for value in found.values() if isinstance(value, list)] if found else []
         proposals += listed[0] if listed else [found]
     if not proposals and reply.split() not in (["[]"], ["[", "]"]):
-        return None
+        raise SummarizerRefused(Refusal.NO_ITEMS)
     parts = re.split(r"^### (.+?)(?: \(\d+ times\))? \[(\d+)\]$\n?", record, flags=re.MULTILINE)
     blocks = [(label, int(at), body) for label, at, body in zip(parts[1::3], parts[2::3], parts[3::3], strict=True)]
     items = list(dict.fromkeys(item for one in proposals[:20] if (item := _checked(one, blocks)) is not None))
