@@ -160,7 +160,7 @@ class Gate:
         state: BreakerState = "open" if self.quiet(now) else "half_open" if self.tripped else "closed"
         return replace(self.figures, breaker=state, cap_ends_in=self.room_in(now))
 
-    def admit(self, now: float, tokens: int, *, may_probe: bool = True) -> Call:
+    def admit(self, now: float, tokens: int, *, may_probe: bool) -> Call:
         """Count a call that is about to be sent, or raise `NotAdmitted`. A closed breaker lets the next attempt of a
         started job through, which has waited for its own `retry_after`, whatever others have met since."""
         if self.tripped and (self.quiet(now) or self._is_probing or not may_probe):
