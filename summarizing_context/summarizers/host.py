@@ -20,10 +20,9 @@ from summarizing_context.summarizers.sdk import (
     Fault,
     failure_of,
     fenced,
-    made_reply,
     most_tokens,
+    read_reply,
     recipe_name,
-    token_count,
 )
 from summarizing_context.summarizers.verification import Refusal
 
@@ -132,19 +131,13 @@ def _read_response(response: Any, limit: int) -> SummaryReply:
         blocks = [{"type": "text", "text": blocks}]
     if not isinstance(blocks, list | tuple):
         raise SummarizerError(Fault.SHAPE)
-    if field_of(response, "tool_calls") or any(field_of(block, "type") == "tool_call" for block in blocks):
-        raise SummarizerRefused(Refusal.NOT_TEXT)
-    if reason in ("refusal", "content_filter"):
-        raise SummarizerRefused(Refusal.DECLINED)
-    texts = (field_of(block, "text") for block in blocks if field_of(block, "type") == "text")
-    told = field_of(response, "usage")
-    usage = {name: field_of(told, name) for name in ("input_tokens", "cache_write_tokens", "output_tokens")}
-    output_tokens = token_count(usage, "output_tokens")
-    return made_reply(
-        "".join(text for text in texts if isinstance(text, str)),
-        token_count(usage, "input_tokens", "cache_write_tokens"),
-        output_tokens,
-        reason=reason if isinstance(reason, str) and reason else ("" if output_tokens else "end"),  # or is not told
-        cut_reasons=("length", "max_tokens", "max_output_tokens", "incomplete", "model_context_window_exceeded"),
-        limit=limit,
-    )
+    used = {name: field_of(field_of(response, "usage"), name) for name in ("input_tokens", "output_tokens")}
+    used["cache_creation_input_tokens"] = field_of(field_of(response, "usage"), "cache_write_tokens")
+    is_told = (isinstance(reason, str) and reason) or used["output_tokens"]
+    reply = {
+        "content": [{name: field_of(block, name) for name in ("type", "text")} for block in blocks],
+        "tool_calls": field_of(response, "tool_calls"),
+        "stop_reason": reason if is_told else "end",
+        "usage": used,
+    }
+    return read_reply(reply, limit)

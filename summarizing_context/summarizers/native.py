@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from summarizing_context.errors import SummarizerError, SummarizerRefused
 from summarizing_context.summarizers.base import SummaryReply
-from summarizing_context.summarizers.sdk import Fault, SdkSummarizer, token_count
+from summarizing_context.summarizers.sdk import Fault, SdkSummarizer, counted
 from summarizing_context.summarizers.verification import Refusal
 
 Message = Mapping[str, Any]
@@ -43,46 +43,40 @@ class Compactor:
     async def compact(self, asked: NativeRequest) -> SummaryReply:
         """Return the provider's blocks or items as JSON. Raise `SummarizerError` or a subclass."""
         try:
-            return await (self._of_anthropic if self.provider == "anthropic" else self._of_openai)(asked)
+            if self.provider == "anthropic":
+                system = [block for row in asked.system for block in _blocks(row)]
+                beside = {"system": system, "tools": list(asked.tools)}
+                reply = await self._model.connection.request(
+                    "beta.messages.with_streaming_response.create",
+                    model=asked.model,
+                    max_tokens=_MOST_WRITTEN,
+                    messages=[
+                        {name: value for name, value in row.items() if name != "metadata" and not name.startswith("_")}
+                        for row in (*asked.head, *asked.messages)
+                    ],
+                    compaction={"type": "summarize", "instructions": asked.instructions},
+                    betas=[_BETA],
+                    **{name: value for name, value in beside.items() if value},
+                )
+                content, reason = reply["content"], reply["stop_reason"]
+                if reason != "compaction" or len(content) != 1 or not content[0].get("content"):
+                    raise SummarizerRefused(Refusal.DECLINED if reason == "refusal" else Refusal.EMPTY)
+                return counted(json.dumps(content), next(iter(reply["usage"].get("iterations") or ()), {}))
+
+            # all rows of a user are kept in the window, so those that views will bring again come as a developer's
+            head = [row if is_compacted(row) else {**row, "role": "developer"} for row in asked.head]
+            items = [item for message in (*asked.system, *head, *asked.messages) for item in items_of(message)]
+            reply = await self._model.connection.request(
+                "responses.with_streaming_response.compact",
+                model=asked.model,
+                input=items,
+                instructions=asked.instructions,
+            )
+            if not is_compacted({"role": "assistant", "content": reply["output"]}):
+                raise SummarizerRefused(Refusal.EMPTY)
+            return counted(json.dumps(reply["output"]), reply["usage"])
         except (AttributeError, KeyError, TypeError):
             raise SummarizerError(Fault.SHAPE) from None
-
-    async def _of_anthropic(self, asked: NativeRequest) -> SummaryReply:
-        beside = {"system": [block for row in asked.system for block in _blocks(row)], "tools": list(asked.tools)}
-        reply = await self._model.connection.request(
-            "beta.messages.with_streaming_response.create",
-            model=asked.model,
-            max_tokens=_MOST_WRITTEN,
-            messages=[
-                {name: value for name, value in message.items() if name != "metadata" and not name.startswith("_")}
-                for message in (*asked.head, *asked.messages)
-            ],
-            compaction={"type": "summarize", "instructions": asked.instructions},
-            betas=[_BETA],
-            **{name: value for name, value in beside.items() if value},
-        )
-        content, reason = reply["content"], reply["stop_reason"]
-        if reason != "compaction" or len(content) != 1 or not content[0].get("content"):
-            raise SummarizerRefused(Refusal.DECLINED if reason == "refusal" else Refusal.EMPTY)
-        usage: Message = next(iter(reply["usage"].get("iterations") or ()), {})
-        cached = token_count(usage, "cache_read_input_tokens")
-        read = token_count(usage, "input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-        return SummaryReply(json.dumps(content), read, token_count(usage, "output_tokens"), cached_tokens=cached)
-
-    async def _of_openai(self, asked: NativeRequest) -> SummaryReply:
-        # all rows of a user are kept in the window, so those that views will bring again come as a developer's
-        head = [row if is_compacted(row) else {**row, "role": "developer"} for row in asked.head]
-        items = [item for message in (*asked.system, *head, *asked.messages) for item in items_of(message)]
-        method = "responses.with_streaming_response.compact"
-        reply = await self._model.connection.request(
-            method, model=asked.model, input=items, instructions=asked.instructions
-        )
-        window, usage = reply["output"], reply["usage"]
-        if not is_compacted({"role": "assistant", "content": window}):
-            raise SummarizerRefused(Refusal.EMPTY)
-        cached = token_count(usage.get("input_tokens_details"), "cached_tokens")
-        read, written = token_count(usage, "input_tokens"), token_count(usage, "output_tokens")
-        return SummaryReply(json.dumps(window), read, written, cached_tokens=cached)
 
 
 def is_compacted(message: Message) -> bool:

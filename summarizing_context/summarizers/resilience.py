@@ -43,15 +43,14 @@ from summarizing_context.settings import Settings
 from summarizing_context.summarizers.base import BreakerState, CallStatistics, Summarizer, SummaryJob, SummaryReply
 from summarizing_context.summarizers.host import HostSummarizer
 from summarizing_context.summarizers.sdk import Fault
-from summarizing_context.summarizers.verification import Refusal, check_reply, plain_reply, read_items, verify
+from summarizing_context.summarizers.verification import Refusal, check_reply, plain_reply, verify
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Failed:
-    times: int
+    refusals: int  # one after the other: answers that cannot serve; none where no answer came
     at: float
     retry_at: float
-    refused: bool  # an answer came, but none that can serve
 
 
 class RetrySchedule:
@@ -64,143 +63,147 @@ class RetrySchedule:
     def note(self, hash: str, error: Exception, now: float) -> None:
         """Note that an attempt failed with `error`. What is refused is asked for less and less often: half a minute
         becomes three weeks."""
-        refused, before = isinstance(error, SummarizerRefused), self._failed.get(hash)
-        times = before.times + 1 if before is not None and before.refused == refused else 1
-        wait = getattr(error, "retry_after", None) or self._cooldown
-        wait = self._cooldown * 2 ** min(times - 1, 16) if refused else wait
-        self._failed[hash] = _Failed(times, now, now + wait, refused)
+        wait, refusals = getattr(error, "retry_after", None) or self._cooldown, 0
+        if isinstance(error, SummarizerRefused):
+            refusals = self._failed[hash].refusals + 1 if hash in self._failed else 1
+            wait = self._cooldown * 2 ** min(refusals - 1, 16)
+        self._failed[hash] = _Failed(refusals, now, now + wait)
 
     def recover(self, hash: str, began: float) -> None:
         """Note that a summary came: what failed before it was asked for, for want of a summarizer, need not rest any
         longer."""
-        self._failed.pop(hash, None)
-        for failed in self._failed.values():
-            if not failed.refused and failed.at <= began:
-                failed.retry_at = began
+        failed = self._failed.items()
+        self._failed = {one: kept for one, kept in failed if one != hash and (kept.refusals or kept.at > began)}
 
     def rests(self, hash: str, now: float) -> bool:
         return hash in self._failed and self._failed[hash].retry_at > now
 
     def is_given_up(self, hash: str) -> bool:
         """Say whether two jobs, one after the other, ended with a refused reply. It is still asked for, less often."""
-        failed = self._failed.get(hash)
-        return failed is not None and failed.refused and failed.times >= 2
+        return hash in self._failed and self._failed[hash].refusals >= 2
 
     def delays(self, now: float) -> list[float]:
         """Return the seconds until each that rests may be tried."""
         return [failed.retry_at - now for failed in self._failed.values() if failed.retry_at > now]
 
 
-class Breaker:
-    """Closed, until `failures` calls in a row fail; then open for `cooldown` seconds; then half-open.
-
-    Half-open lets one probe through at a time: its success closes the breaker, its failure opens it again. A call that
-    began before the breaker opened decides nothing. A failure's `retry_after` is honoured in every state.
-    """
-
-    def __init__(self, *, failures: int, cooldown: float) -> None:
-        self._failures_allowed, self._cooldown = failures, cooldown
-        self._failures = 0
-        self._opened = 0  # times; the ticket of a call is what it was when the call began
-        self.tripped = False  # it has opened and no probe has closed it since
-        self._is_probing = False
-        self._quiet_until = -inf
-
-    def state(self, now: float) -> BreakerState:
-        """Return the state; `open` also while a single `retry_after` is waited for: no job may start."""
-        return "open" if now < self._quiet_until else "half_open" if self.tripped else "closed"
-
-    def ready_in(self, now: float) -> float:
-        """Return the seconds until a job may start; 0.0 is now. While a probe is under way, ask again in a second."""
-        return self._quiet_until - now if now < self._quiet_until else float(self._is_probing)
-
-    def begin(self, now: float) -> int | None:
-        """Let a call through, or None. A closed breaker lets the next attempt of a started job through, which has
-        waited for its own `retry_after`, whatever others have met since."""
-        if self.tripped and (now < self._quiet_until or self._is_probing):
-            return None
-        self._is_probing = self.tripped
-        return self._opened
-
-    def succeeded(self, ticket: int) -> None:
-        if ticket == self._opened:
-            self._failures, self.tripped, self._is_probing = 0, False, False
-
-    def failed(self, ticket: int, now: float, retry_after: float = 0.0, *, at_once: bool = False) -> bool:
-        """Note a failed call; `at_once` opens the breaker without waiting for more. Return whether a closed breaker
-        has opened."""
-        self._quiet_until = max(self._quiet_until, now + retry_after)
-        if ticket != self._opened:
-            return False
-        was_closed = not self.tripped
-        self._failures += 1
-        if self.tripped or at_once or self._failures >= self._failures_allowed:
-            self.tripped, self._is_probing, self._failures, self._opened = True, False, 0, ticket + 1
-            self._quiet_until = max(self._quiet_until, now + self._cooldown)
-        return was_closed and self.tripped
-
-    def abandoned(self, ticket: int) -> None:
-        """Note a call that proves nothing, as one that was cancelled from outside; the next probe may go."""
-        self._is_probing = self._is_probing and ticket != self._opened
-
-
 @dataclass(slots=True, eq=False)
-class Spent:
-    """What one call has cost."""
+class Call:
+    """One call that was let through, and what it has cost."""
 
     at: float
     tokens: int  # input tokens: the estimate, then what the provider reported
+    openings: int  # how often the breaker had opened before
     output_tokens: int = 0
 
 
-class Caps:
-    """Hard caps on calls and input tokens, of an hour and of a session: a call that would exceed one is not let
-    through. One that can never fit ends the calls of this session. So does the cap on dollars once it is reached.
-    Calls are counted in `figures`."""
+class NotAdmitted(SummarizerNotReady):
+    """The breaker, a cap or the job's time let no call through. Never leaves this module."""
 
-    def __init__(self, settings: Settings, figures: CallStatistics) -> None:
-        self._figures = figures
+
+class Gate:
+    """A circuit breaker and hard caps, which let calls through and count them in `figures`.
+
+    The breaker is closed until `breaker_failures` calls in a row fail; then open for `breaker_cooldown` seconds; then
+    half-open: it lets one probe through at a time, whose success closes it, and whose failure opens it again. A call
+    that began before it opened decides nothing. A failure's `retry_after` is honoured in every state.
+
+    Caps are on calls and input tokens, of an hour and of a session: a call that would exceed one is not let through.
+    One that can never fit ends the calls of this session. So does the cap on dollars once it is reached.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.figures = CallStatistics()
+        self.price = FREE
+        self._settings = settings
         names = [f"max_{what}_per_{time}" for time in ("hour", "session") for what in ("calls", "input_tokens")]
         names.append("max_cost_per_session")
         self._caps = {name: inf if (cap := getattr(settings, name)) is None else cap for name in names}
-        self.price = FREE
-        self._spent: list[Spent] = []
+        self._spent: list[Call] = []
         self._next = 1  # input tokens of the call that found no room: until one is let through, it is the next
+        self.tripped = False  # the breaker has opened and no probe has closed it since
+        self._failures = self._openings = 0
+        self._is_probing = False
+        self._quiet_until = -inf
 
     def waits(self, now: float, tokens: int | None = None) -> dict[str, float]:
         """Return the seconds until each cap, by its setting, may let a call through with so many input tokens, else the
         next; inf for never in this session."""
-        tokens = self._next if tokens is None else max(tokens, 1)
+        tokens, figures = self._next if tokens is None else max(tokens, 1), self.figures
         hour_calls, hour_tokens, most_calls, most_tokens, most_cost = self._caps.values()
-        self._spent = [spent for spent in self._spent if spent.at + 3600 > now]
+        self._spent = [call for call in self._spent if call.at + 3600 > now]
         later = self._spent[0].at + 3600 - now if self._spent else inf  # then the oldest counts no more
-        used = sum(spent.tokens for spent in self._spent) + tokens
-        is_over = [len(self._spent) >= hour_calls, used > hour_tokens]
-        is_over += [self._figures.model_calls >= most_calls, self._figures.input_tokens + tokens > most_tokens]
-        figures = self._figures
+        used = sum(call.tokens for call in self._spent) + tokens
         cost = self.price.cost(figures.input_tokens, figures.output_tokens, figures.cached_tokens)
-        is_over.append(cost >= most_cost)
-        waits = (later, later if tokens <= hour_tokens else inf, inf, inf, inf)
-        return {name: wait if over else 0.0 for name, wait, over in zip(self._caps, waits, is_over, strict=True)}
+        waits = (
+            later if len(self._spent) >= hour_calls else 0.0,
+            0.0 if used <= hour_tokens else later if tokens <= hour_tokens else inf,
+            inf if figures.model_calls >= most_calls else 0.0,
+            inf if figures.input_tokens + tokens > most_tokens else 0.0,
+            inf if cost >= most_cost else 0.0,
+        )
+        return dict(zip(self._caps, waits, strict=True))
 
-    def ready_in(self, now: float, tokens: int | None = None) -> float:
+    def room_in(self, now: float, tokens: int | None = None) -> float:
+        """Return the seconds until the caps let a call through; inf for never in this session."""
         return max(self.waits(now, tokens).values())
 
-    def admit(self, now: float, tokens: int) -> Spent | None:
-        """Count a call that is about to be sent, or None if it may not be."""
-        if self.ready_in(now, tokens) != 0.0:
-            self._next = max(tokens, 1)
-            return None
-        self._spent.append(spent := Spent(now, tokens))
-        self._next = 1
-        self._figures.model_calls += 1
-        self._figures.input_tokens += tokens
-        return spent
+    def ready_in(self, now: float) -> float:
+        """Return the seconds until a job may start; 0.0 is now. While a probe is under way, ask again in a second."""
+        return max(self.room_in(now), self.quiet(now) or float(self._is_probing))
 
-    def correct(self, spent: Spent, tokens: int) -> None:
+    def quiet(self, now: float) -> float:
+        """Return the seconds that the breaker stays open, or a single `retry_after` is waited for."""
+        return max(self._quiet_until - now, 0.0)
+
+    def statistics(self, now: float) -> CallStatistics:
+        state: BreakerState = "open" if self.quiet(now) else "half_open" if self.tripped else "closed"
+        return replace(self.figures, breaker=state, cap_ends_in=self.room_in(now))
+
+    def admit(self, now: float, tokens: int, *, may_probe: bool) -> Call:
+        """Count a call that is about to be sent, or raise `NotAdmitted`. A closed breaker lets the next attempt of a
+        started job through, which has waited for its own `retry_after`, whatever others have met since."""
+        if self.tripped and (self.quiet(now) or self._is_probing or not may_probe):
+            raise NotAdmitted("the breaker is open")
+        if self.room_in(now, tokens) != 0.0:
+            self._next = max(tokens, 1)
+            raise NotAdmitted("a cap on calls or input tokens has no room for it")
+        self._is_probing = self.tripped
+        return self.count(now, tokens)
+
+    def count(self, now: float, tokens: int) -> Call:
+        call = Call(now, tokens, self._openings)
+        self._spent.append(call)
+        self._next = 1
+        self.figures.model_calls += 1
+        self.figures.input_tokens += tokens
+        return call
+
+    def correct(self, call: Call, tokens: int) -> None:
         """Put what the provider reported in place of the estimate."""
-        self._figures.input_tokens += tokens - spent.tokens
-        spent.tokens = tokens
+        self.figures.input_tokens += tokens - call.tokens
+        call.tokens = tokens
+
+    def succeeded(self, call: Call) -> None:
+        if call.openings == self._openings:
+            self._failures, self.tripped, self._is_probing = 0, False, False
+
+    def failed(self, call: Call, now: float, retry_after: float, *, at_once: bool) -> bool:
+        """Note a failed call; `at_once` opens the breaker without waiting for more. Return whether a closed breaker
+        has opened."""
+        self._quiet_until = max(self._quiet_until, now + retry_after)
+        if call.openings != self._openings:
+            return False
+        was_closed = not self.tripped
+        self._failures += 1
+        if self.tripped or at_once or self._failures >= self._settings.breaker_failures:
+            self.tripped, self._is_probing, self._failures, self._openings = True, False, 0, self._openings + 1
+            self._quiet_until = max(self._quiet_until, now + self._settings.breaker_cooldown)
+        return was_closed and self.tripped
+
+    def ended(self, call: Call) -> None:
+        """Let the next probe go behind a call that has proved nothing, such as one that was cancelled from outside."""
+        self._is_probing = self._is_probing and call.openings != self._openings
 
 
 logger = logging.getLogger(__name__)
@@ -300,18 +303,14 @@ _NO_ITEMS = "Your last answer could not be used. Answer with one JSON object a l
 _KINDS = (SummarizerNotReady, SummarizerTimeout, SummarizerRefused, SummarizerRateLimited)  # of failures, by rank
 
 
-class NotAdmitted(SummarizerNotReady):
-    """The breaker, a cap or the job's time let no call through. Never leaves this module."""
-
-
 @dataclass(slots=True)
 class _Run:
     job: SummaryJob
     deadline: float  # by the clock
+    most: int  # calls; after a refused reply one more
     calls: int = 0
     failure: Exception | None = None  # of the last call
     refused: bool = False  # a reply was refused
-    was_terse: bool = False
     unsupported: tuple[str, ...] = ()  # literals of the last reply, for the model alone
     salvaged: tuple[SummaryReply, int] | None = None  # what is left of a refused reply, and the lines it lost
 
@@ -321,12 +320,8 @@ class _Run:
         checked = check_reply(reply, self.job)
         output_tokens = estimate_text(checked.text) if checked.output_tokens is None else checked.output_tokens
         checked = replace(checked, input_tokens=input_tokens, output_tokens=output_tokens)
-        if self.job.kind == "rules":  # each of its lines is checked by itself
+        if self.job.kind in ("memory", "rules"):  # each of their lines is checked by itself
             return checked, 0
-        if self.job.kind == "memory":
-            if (items := read_items(checked.text, self.job.content)) is None:
-                raise SummarizerRefused(Refusal.NO_ITEMS)
-            return replace(checked, text=items), 0
         verified = verify(checked.text, self.job)
         self.unsupported = verified.unsupported
         kept = replace(checked, text=verified.text), verified.dropped_lines
@@ -359,16 +354,15 @@ class ResilientSummarizer:
         self._name = f"{name} at {host}" if host else name  # in warnings
         self._advice = ". `summarizing-context check` makes one call and says what is wrong" if host else ""
         self.on_trouble: Callable[[str], None] = lambda text: None  # gets each warning, for a session to keep
-        self._breaker = Breaker(failures=settings.breaker_failures, cooldown=settings.breaker_cooldown)
-        self._figures = CallStatistics()
-        self._caps = Caps(settings, self._figures)
+        self._gate = Gate(settings)
+        self._figures = self._gate.figures
         if settings.max_cost_per_session is not None:
             price = load_models(settings.prices).price_of(self.model)
             if price is None:
                 missing = f"no price of {self.model} is known; name it in the file of `prices`"
                 unnamed = f"{name} has no `model` whose price counts; set max_input_tokens_per_session"
                 raise SettingsError(f"max_cost_per_session: {missing if self.model else unnamed}")
-            self._caps.price = price
+            self._gate.price = price
         self._reached: set[str] = set()  # caps that were warned of
         self._refused_jobs: set[str] = set()  # by range hash, since a reply was good
         self._checking = anyio.Lock()
@@ -378,13 +372,12 @@ class ResilientSummarizer:
         """Return the seconds until a job may be started; 0.0 is now, None is never again in this session (a cap is
         reached)."""
         now = self._clock.now()
-        room = self._caps.ready_in(now)
         held = self._inner.held() if isinstance(self._inner, HostSummarizer) else 0.0
-        return None if room == inf else max(room, held, self._breaker.ready_in(now), self._held_until - now)
+        ready = max(self._gate.ready_in(now), held, self._held_until - now)
+        return None if ready == inf else ready
 
     def statistics(self) -> CallStatistics:
-        now = self._clock.now()
-        return replace(self._figures, breaker=self._breaker.state(now), cap_ends_in=self._caps.ready_in(now))
+        return self._gate.statistics(self._clock.now())
 
     async def close(self) -> None:
         if self._close is not None:
@@ -396,18 +389,17 @@ class ResilientSummarizer:
         Raise `SummarizerError`, of the kind of the last failure, when the job is given up, with the provider's
         `retry_after` for it; `SummarizerNotReady` without a call when `ready_in` is not 0.
         """
-        run = _Run(job, self._clock.now() + 3 * self._settings.call_timeout)
+        run = _Run(job, self._clock.now() + 3 * self._settings.call_timeout, self._settings.attempts)
         backoff = wait_random_exponential(multiplier=1, min=0.5, max=8)
 
         def wait(state: RetryCallState) -> float:
             """A refused reply is answered at once, a failure after a while."""
-            return max(0.0 if run.refused else backoff(state), self._breaker.ready_in(self._clock.now()))
+            return max(0.0 if run.refused else backoff(state), self._gate.quiet(self._clock.now()))
 
         def is_over(state: RetryCallState) -> bool:
             now = self._clock.now()
-            is_late = now + state.upcoming_sleep >= run.deadline
-            is_spent = is_late or run.was_terse or run.calls >= self._settings.attempts
-            return is_spent or self._breaker.tripped or self._caps.ready_in(now) != 0
+            is_spent = run.calls >= run.most or now + state.upcoming_sleep >= run.deadline
+            return is_spent or self._gate.tripped or self._gate.room_in(now) != 0
 
         retry = retry_if_exception_type(Exception) & retry_if_not_exception_type(SummarizerNotReady)
         retrying = AsyncRetrying(sleep=self._sleep, retry=retry, wait=wait, stop=is_over, reraise=True)
@@ -431,40 +423,42 @@ class ResilientSummarizer:
                 f"{reason}; the log is safe, a stand-in is shown until it is tried again",
                 retry_after=(self.ready_in() if kind is SummarizerNotReady else retry_after_of(failure)) or None,
             ) from failure
+        finally:
+            self._warn_of_caps()
 
     async def admitted(self, call: Coroutine[Any, Any, SummaryReply], tokens: int) -> SummaryReply:
         """Return what another call to the provider returns, of about so many input tokens, within the caps and three
         times `call_timeout`, and count it. One that finds no room keeps none from the summaries: it raises
         `SummarizerNotReady`, or `SummarizerError` where it never fits."""
         now, ready = self._clock.now(), self.ready_in()
-        room = self._caps.ready_in(now, tokens)
-        spent = self._caps.admit(now, tokens) if ready == 0.0 and room == 0.0 else None
-        self._warn_of_caps()
-        if spent is None:
+        room = self._gate.room_in(now, tokens)
+        if ready != 0.0 or room != 0.0:
             call.close()
             if ready is not None and room == inf:
                 raise SummarizerError(f"a cap on input tokens has no room for its request of {tokens:,}")
             wait = None if ready is None else max(ready, room)
             raise SummarizerNotReady("no call goes through now", retry_after=wait)
-        return await self._paid(spent, 3 * self._settings.call_timeout, call)
+        try:
+            return await self._paid(self._gate.count(now, tokens), 3 * self._settings.call_timeout, call)
+        finally:
+            self._warn_of_caps()
 
-    async def _paid(self, spent: Spent, seconds: float, call: Coroutine[Any, Any, Reply]) -> Reply:
+    async def _paid(self, call: Call, seconds: float, asked: Coroutine[Any, Any, Reply]) -> Reply:
         """Return the reply to a call that was let through, and count what it cost, as the reply tells, else as we
         estimate. Input is paid for where a reply came, also one that cannot serve."""
         try:
-            reply = await call_within(seconds, call)
+            reply = await call_within(seconds, asked)
         except SummarizerRefused:
             raise
         except BaseException:
-            self._caps.correct(spent, 0)
+            self._gate.correct(call, 0)
             raise
         said = plain_reply(reply)
         if said.input_tokens is not None:
-            self._caps.correct(spent, said.input_tokens)
-        spent.output_tokens = said.output_tokens or estimate_text(said.text[:200_000])
-        self._figures.output_tokens += spent.output_tokens
+            self._gate.correct(call, said.input_tokens)
+        call.output_tokens = said.output_tokens or estimate_text(said.text[:200_000])
+        self._figures.output_tokens += call.output_tokens
         self._figures.cached_tokens += said.cached_tokens or 0
-        self._warn_of_caps()
         return reply
 
     async def _attempt(self, run: _Run) -> SummaryReply:
@@ -478,27 +472,19 @@ class ResilientSummarizer:
                 named = (json.dumps(value[:80], ensure_ascii=False) for value in run.unsupported[:12])
                 line = _UNSUPPORTED.format(values=", ".join(named))
             job = replace(job, instructions=f"{job.instructions}\n\n{line}")
-        no_probe = self._breaker.tripped and job.kind == "rules"  # a summary is to be the next that is tried
-        if no_probe or (ticket := self._breaker.begin(now)) is None:
-            raise NotAdmitted("the breaker is open")
-        spent = self._caps.admit(now, estimate_text(job.prompt))
-        self._warn_of_caps()
-        if spent is None:
-            self._breaker.abandoned(ticket)
-            raise NotAdmitted("a cap on calls or input tokens has no room for it")
+        is_summary = job.kind != "rules"  # another one says nothing of summaries, well or ill, and is no probe
+        call = self._gate.admit(now, estimate_text(job.prompt), may_probe=is_summary)
         run.calls += 1
-        run.was_terse = run.refused
         try:
             seconds = min(self._settings.call_timeout, run.deadline - now)
-            reply = await self._paid(spent, seconds, _asked(self._inner, job))
+            reply = await self._paid(call, seconds, _asked(self._inner, job))
 
             # The check reads the whole source, which takes milliseconds, so a thread does it; one at a time, or the
             # event loop would have to wait for many of them before its turn comes.
             async with self._checking:
-                check = partial(run.checked, reply, spent.tokens)
+                check = partial(run.checked, reply, call.tokens)
                 kept, dropped = await anyio.to_thread.run_sync(check, abandon_on_cancel=True)
         except SummarizerNotReady as error:  # no failure, but it is not called again before it says so
-            self._breaker.abandoned(ticket)
             wait = retry_after_of(error) or self._settings.breaker_cooldown
             self._held_until = max(self._held_until, self._clock.now() + wait)
             raise
@@ -507,44 +493,40 @@ class ResilientSummarizer:
             run.failure, run.refused = error, run.refused or refused
             self._figures.last_error = describe_failure(error)
             if refused:
+                run.most = min(run.most, run.calls + 1)
                 self._figures.refused_replies += 1
-                self._figures.refused_input_tokens += spent.tokens
-                self._figures.refused_output_tokens += spent.output_tokens
+                self._figures.refused_input_tokens += call.tokens
+                self._figures.refused_output_tokens += call.output_tokens
 
             # calls fail until a person changes something: a wrong key, model or address
             is_final = error.args[:1] in ((Fault.KEY,), (Fault.NOT_FOUND,))
             is_final = is_final or not {401, 403, 404}.isdisjoint((status_code(error), status_code(error.__cause__)))
-            is_missed = job.kind != "rules" and not (refused and job.kind == "memory")  # a summary is
-            is_known = refused and job.range_hash in self._refused_jobs and not self._breaker.tripped
+            is_missed = is_summary and not (refused and job.kind == "memory")
+            is_known = refused and job.range_hash in self._refused_jobs and not self._gate.tripped
             if refused and run.salvaged is not None:  # enough of it serves
-                self._note_success(ticket)
-            elif is_known or not (is_missed or is_final):  # what is refused again says nothing of other contents
-                self._breaker.abandoned(ticket)
-            else:
+                self._note_success(call)
+            elif not is_known and (is_missed or is_final):  # what is refused again says nothing of other contents
                 self._refused_jobs |= {job.range_hash} if refused else set()
                 wait = retry_after_of(error)
-                if self._breaker.failed(ticket, self._clock.now(), wait, at_once=is_final):
+                if self._gate.failed(call, self._clock.now(), wait, at_once=is_final):
                     self._warn(
                         f"no summaries by {self._name}: {self._figures.last_error}. Views show stand-ins; it is asked "
                         f"again after {max(wait, self._settings.breaker_cooldown):g} seconds{self._advice}"
                     )
             raise
-        except BaseException:
-            self._breaker.abandoned(ticket)
-            raise
-        if job.kind == "rules":  # says nothing of summaries, well or ill
-            self._breaker.abandoned(ticket)
-        else:
-            self._note_success(ticket)
+        finally:
+            self._gate.ended(call)
+        if is_summary:
+            self._note_success(call)
         self._figures.dropped_lines += dropped
         return kept
 
-    def _note_success(self, ticket: int) -> None:
-        self._breaker.succeeded(ticket)
+    def _note_success(self, call: Call) -> None:
+        self._gate.succeeded(call)
         self._refused_jobs.clear()
 
     def _warn_of_caps(self) -> None:
-        for name, wait in self._caps.waits(self._clock.now()).items():
+        for name, wait in self._gate.waits(self._clock.now()).items():
             if wait and name not in self._reached:
                 self._reached.add(name)
                 self._warn(

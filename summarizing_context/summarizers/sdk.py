@@ -228,33 +228,7 @@ class OpenAIChatSummarizer(SdkSummarizer):
             (name,) = others
             reply = await self.connection.request(method, **asked, **{name: limit})
         self._limit_names = (name,)
-
-        choices, error, usage = reply.get("choices"), reply.get("error"), reply.get("usage")
-        if not isinstance(choices, list):  # an error with the status of a success, as some servers send it
-            code = error.get("code") if isinstance(error, Mapping) else None
-            if isinstance(code, int) and 300 <= code < 600:
-                raise status_failure(code)
-            raise SummarizerError(Fault.SERVER if error else Fault.SHAPE)
-        if not choices:
-            raise SummarizerRefused(Refusal.EMPTY)
-        message, reason = choices[0]["message"], choices[0].get("finish_reason")
-        content = message.get("content")
-        parts = content if isinstance(content, list) else [{"text": content or ""}]
-        declines = any(part.get("type") == "refusal" for part in parts)
-        if reason == "content_filter" or message.get("refusal") or declines:
-            raise SummarizerRefused(Refusal.DECLINED)
-        if message.get("tool_calls") or message.get("function_call") or not isinstance(content, str | list | None):
-            raise SummarizerRefused(Refusal.NOT_TEXT)
-        details = usage.get("prompt_tokens_details") if isinstance(usage, Mapping) else None
-        return made_reply(
-            "".join(part.get("text") or "" for part in parts),
-            token_count(usage, "prompt_tokens"),
-            token_count(usage, "completion_tokens"),
-            cached_tokens=token_count(details, "cached_tokens"),
-            reason=reason,
-            cut_reasons=("length",),
-            limit=limit,
-        )
+        return read_reply(reply, limit)
 
 
 class AnthropicSummarizer(SdkSummarizer):
@@ -275,22 +249,7 @@ class AnthropicSummarizer(SdkSummarizer):
             system=[{"type": "text", "text": system, "cache_control": {"type": "ephemeral"}}],
             messages=[{"role": "user", "content": user}],
         )
-        content, reason, usage = reply.get("content"), reply.get("stop_reason"), reply.get("usage")
-        if not isinstance(content, list):
-            raise SummarizerError(Fault.SERVER if reply.get("type") == "error" else Fault.SHAPE)
-        if reason == "refusal":
-            raise SummarizerRefused(Refusal.DECLINED)
-        if reason == "tool_use" or any(block.get("type") == "tool_use" for block in content):
-            raise SummarizerRefused(Refusal.NOT_TEXT)
-        return made_reply(
-            "".join(block["text"] for block in content if block.get("type") == "text"),
-            token_count(usage, "input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"),
-            token_count(usage, "output_tokens"),
-            cached_tokens=token_count(usage, "cache_read_input_tokens"),
-            reason=reason,
-            cut_reasons=("max_tokens", "model_context_window_exceeded", "pause_turn"),
-            limit=limit,
-        )
+        return read_reply(reply, limit)
 
 
 def fenced(job: SummaryJob) -> str:
@@ -315,32 +274,53 @@ def recipe_name(provider: str, model: str, *, server: str = "", official: str = 
     return f"{provider}/{model};layout=1" + ("" if server == official else f";server={digest}")
 
 
-def made_reply(
-    text: str,
-    input_tokens: int | None,
-    output_tokens: int | None,
-    *,
-    reason: object,  # why it ended
-    cut_reasons: tuple[str, ...],
-    limit: int,  # of tokens written
-    cached_tokens: int | None = None,
-) -> SummaryReply:
-    """Return the reply with this text; `SummarizerRefused` for one that is empty though nothing cut it off.
+_CUT = ("length", "max_tokens", "max_output_tokens", "incomplete", "model_context_window_exceeded", "pause_turn")
+
+
+def read_reply(reply: Mapping[str, Any], limit: int) -> SummaryReply:
+    """Return what a reply of either protocol says, which may have at most `limit` tokens. What is of neither's shape
+    may raise `AttributeError`, `KeyError` or `TypeError`.
 
     One that does not say why it ended was cut off, unless its usage disproves it.
     """
-    reply = plain_reply(SummaryReply(text, input_tokens, output_tokens, cached_tokens=cached_tokens))
+    is_chat, error = "choices" in reply, reply.get("error")
+    choices: Any = reply["choices"] if is_chat else [{"message": reply, "finish_reason": reply.get("stop_reason")}]
+    if not isinstance(choices if is_chat else reply.get("content"), list):
+        code = error.get("code") if isinstance(error, Mapping) else None
+        if isinstance(code, int) and 300 <= code < 600:  # with the status of a success, as some servers send it
+            raise status_failure(code)
+        raise SummarizerError(Fault.SERVER if error else Fault.SHAPE)
+    if not choices:
+        raise SummarizerRefused(Refusal.EMPTY)
+    message, reason = choices[0]["message"], choices[0].get("finish_reason")
+    content = message.get("content")
+    parts = content if isinstance(content, list) else [{"text": content or ""}]
+    kinds = {part.get("type") for part in parts}
+    if reason in ("refusal", "content_filter") or message.get("refusal") or "refusal" in kinds:
+        raise SummarizerRefused(Refusal.DECLINED)
+    called = message.get("tool_calls") or message.get("function_call") or reason == "tool_use"
+    if called or kinds & {"tool_use", "tool_call"} or not isinstance(content, str | list | None):
+        raise SummarizerRefused(Refusal.NOT_TEXT)
+    text = "".join(part.get("text") or "" for part in parts if part.get("type") in ("text", "output_text", None))
+    said = counted(text, reply.get("usage"))
     is_told = isinstance(reason, str) and reason
-    is_cut = reason in cut_reasons if is_told else reply.output_tokens is None or reply.output_tokens >= limit
+    is_cut = reason in _CUT if is_told else said.output_tokens is None or said.output_tokens >= limit
     if not text.strip() and not is_cut:
         raise SummarizerRefused(Refusal.EMPTY)
-    return replace(reply, truncated=is_cut)
+    return replace(said, truncated=is_cut)
 
 
-def token_count(usage: object, *names: str) -> int | None:
-    """Return the sum of the named figures of a reply's usage; None if one of them is no count."""
-    figures = [usage.get(name) or 0 for name in names] if isinstance(usage, Mapping) else []
-    return sum(figures) if all(type(figure) is int and figure >= 0 for figure in figures) else None
+def counted(text: str, told: object) -> SummaryReply:
+    """Return a text with the usage that a provider tells of it, of any protocol, as far as that can be true."""
+    usage = told if isinstance(told, Mapping) else {}
+    details = usage.get("prompt_tokens_details") or usage.get("input_tokens_details")
+    figures = [*usage.items(), *(details.items() if isinstance(details, Mapping) else ())]
+    known = {name: figure for name, figure in figures if type(figure) is int and figure > 0}
+    parts = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+    read = known.get("prompt_tokens") or sum(known.get(name, 0) for name in parts)
+    written = known.get("completion_tokens") or known.get("output_tokens")
+    cached = known.get("cached_tokens") or known.get("cache_read_input_tokens")
+    return plain_reply(SummaryReply(text, read, written, cached_tokens=cached))
 
 
 def failure_of(fault: Fault, retry_after: float | None = None) -> SummarizerError:

@@ -60,6 +60,7 @@ def check_reply(reply: object, job: SummaryJob) -> SummaryReply:
             raise SummarizerRefused(Refusal.ERROR_TEXT)
         is_cut = said.truncated and job.kind == "rules"
         text = clean_reply(said.text.rpartition("\n")[0] if is_cut else said.text)
+        text = read_items(text, job.content) if job.kind == "memory" else text
         return replace(said, text=text, truncated=is_cut)
     if said.truncated:
         raise SummarizerRefused(Refusal.CUT_OFF)
@@ -125,30 +126,23 @@ def clean_reply(text: str) -> str:
 
 
 def without_reasoning(text: str) -> str:
-    """Return the reply without its model's reasoning: each tag with what it encloses, all before a closing tag that
-    nothing has opened, and all behind an opening tag that nothing closes. Of channels the final one is the reply."""
-    kept, opened = list[str](), list[str]()
+    """Return the reply without its model's reasoning: what stands behind a tag that opens, and before one that closes.
+    Of channels the final one is the reply."""
+    kept, opened = list[str](), ""  # the kind of the last tag, if that opens
     start = 0
     for tag in _PATTERNS["reasoning"].finditer(text):
         before = text[max(0, tag.start() - 300) : tag.start()].rpartition("\n")[2]
         behind = text[tag.end() : tag.end() + 200].partition("\n")[0]
-        block = "fence" if tag[0][0] in "`~" else "details" if "details" in tag[0].lower() else "channel"
-        kind, word = (tag["name"] or block).lower(), (tag["channel"] or tag["stripped"] or "").lower()
+        kind = "fence" if tag[0][0] in "`~" else "details" if "details" in tag[0].lower() else "tag"
+        word = (tag["channel"] or tag["stripped"] or "").lower()
         closes = tag["end"] or tag["late"] or tag["block"] or word == "final"
         is_named = _PATTERNS["named"].search(f"{before[-2:]}\0{behind}")
         is_code = before.count("`") % 2 == 1 and "`" in behind
         is_type = tag["name"] and not closes and before[-1:].isalnum()
-        goes_on = word and not closes and "channel" in opened  # channels follow one another
-        if is_named or is_code or is_type or goes_on or (tag["block"] and block not in opened):
+        if is_named or is_code or is_type or (tag["block"] and kind != opened):
             continue
-        if closes:
-            kept = kept if opened else []
-            same = [at for at, other in enumerate(opened) if other == kind]
-            del opened[same[-1] if same else -1 :]  # of two kinds, the outer one ends both
-        else:
-            kept += [] if opened else [text[start : tag.start()]]
-            opened.append(kind)
-        start = tag.end()
+        kept += [] if opened or closes else [text[start : tag.start()]]
+        opened, start = "" if closes else kind, tag.end()
     return "".join(kept if opened else [*kept, text[start:]])
 
 
@@ -177,7 +171,7 @@ def _plain(text: str) -> str:
 
 GROUNDING_VERSION = "1"  # another one when summaries that it let through must not stand
 _FEWEST_WORDS = 4  # of a line, and of a summary
-_HEADING_LINE = re.compile(r"\s*#{1,6} |\s*(?:\*\*|__)[^*_]{1,80}(?:\*\*|__):?\s*\Z")
+_HEADING = r"^[^\S\n]*(?:#{1,6} .*|(?:\*\*|__)[^*_\n]{1,80}(?:\*\*|__):?[^\S\n]*)$"
 _WORDS = re.compile(r"[^\W_]+")
 
 
@@ -212,14 +206,9 @@ def verify(reply: str, job: SummaryJob) -> Verified:
         dropped += len(clauses) - (len(kept) if is_kept else 0)
     if not bad:
         return Verified(reply, 0, (), is_enough=True)
-    filled: list[str] = []  # from the last to the first, without the headings under which nothing is left
-    is_filled = False
-    for line in reversed(lines):
-        is_heading = _HEADING_LINE.match(line) is not None
-        filled += [line] if is_filled or not is_heading else []
-        is_filled = not is_heading and (is_filled or bool(line.strip()))
-    text = "\n".join(reversed(filled)).strip()
-    words = sum(len(_WORDS.findall(line)) for line in filled if not _HEADING_LINE.match(line))
+    empty = rf"{_HEADING}\n?(?=\s*(?:{_HEADING}|\Z))"  # a section in which nothing is left
+    text = re.sub(empty, "", "\n".join(lines), flags=re.MULTILINE).strip()
+    words = len(_WORDS.findall(re.sub(_HEADING, "", text, flags=re.MULTILINE)))
     text = text if words >= _FEWEST_WORDS else ""
     is_enough = len(_WORDS.findall(text)) >= 2 / 3 * len(_WORDS.findall(reply)) > 0
     return Verified(text, dropped, tuple(bad), is_enough)
@@ -269,7 +258,7 @@ class _Source:
 
     def __init__(self, text: str) -> None:
         self._text = " ".join(_unescaped(_readable(text)).replace("`", "").casefold().split())
-        self._words = f" {' '.join(_WORDS.findall(self._text))} "
+        self._words = " ".join(_WORDS.findall(self._text))
         runs = {run for number in re.findall(_NUMBER, self._text) for run in (number, *re.split(r"\D", number))}
         self._numbers = {re.sub(r"\D", "", run) for run in runs}  # the digits of each, and of each of its parts
 
@@ -283,42 +272,34 @@ class _Source:
             inside = _unescaped(code or quote).strip()
             if quote and " " in inside:  # word for word, but for gaps
                 parts = re.split(r"\.{3}|…", inside)
-                is_held = all(len(_WORDS.findall(part)) < 2 or self._has_words(part) for part in parts)
+                is_held = all(len(_WORDS.findall(part)) < 2 or self._stands(part) for part in parts)
             else:
                 said = " ".join(inside.casefold().split()).strip(_EDGES)
-                is_held = len(said) < 3 or self._stands(said) or self._has_words(said)
+                is_held = len(said) < 3 or self._stands(said)
                 is_held = is_held or all(map(self._has_value, _HOLE.sub(" ", inside).split()))
             lacking += [] if is_held else [inside]
         text = _SPANS.sub(" ; ", text)  # what has been read is blanked
-        values = [*_WITH_UNIT.findall(text), *_PATTERNS["value"].findall(_WITH_UNIT.sub(" ", text))]
-        return [*lacking, *(value for value in values if not (self._is_choice(value) or self._has_value(value)))]
+        lacking += [amount for amount in _WITH_UNIT.findall(text) if not self._has_value(amount)]
+        for value in _PATTERNS["value"].findall(_WITH_UNIT.sub(" ", text)):
+            words = value.casefold().rstrip(_EDGES).split("/")  # a choice of words, as in read/write, is no path
+            is_choice = 1 < len(words) < 5 and all(word.replace("-", "").isalpha() for word in words)
+            is_held = (is_choice and f"{words[0]}/" not in self._text) or self._has_value(value)
+            lacking += [] if is_held else [value]
+        return lacking
 
-    def _stands(self, said: str) -> bool:
-        before = r"(?<![a-z0-9])" if said[:1].isalnum() else ""
-        behind = r"(?![a-z0-9])" if said[-1:].isalnum() else ""
-        said = said.casefold()
-        return said in self._text and re.search(before + re.escape(said) + behind, self._text) is not None
-
-    def _has_words(self, text: str) -> bool:
-        """Say whether two and more words stand there one after the other, whatever is between them."""
-        words = _WORDS.findall(text.casefold())
-        return len(words) > 1 and f" {' '.join(words)} " in self._words
-
-    def _is_choice(self, value: str) -> bool:
-        """Say whether this is a choice of words, as in read/write, and no path."""
-        words = value.casefold().strip(_EDGES).split("/")
-        if value[0] == "/" or not 1 < len(words) < 5 or not all(word.replace("-", "").isalpha() for word in words):
-            return False
-        return not self._stands(f"{words[0]}/") or all(map(self._stands, words))
+    def _stands(self, text: str) -> bool:
+        """Say whether words stand there one after the other, whatever is between them."""
+        said = " ".join(_WORDS.findall(text.casefold()))
+        return said in self._words and re.search(rf"(?<![a-z0-9]){said}(?![a-z0-9])", self._words) is not None
 
     def _has_value(self, value: str) -> bool:
         """Say whether one value stands there: as it is, in another way of writing, or part by part."""
         text = re.sub(r"\Av(?=\d)", "", _unescaped(value).casefold().strip(_EDGES))
-        if len(text) < 3 or (len(text) == 3 and not text.isdigit()) or self._stands(text):
+        if len(text) < 3 or (len(text) == 3 and not text.isdigit()):
             return True
         if amount := _AMOUNT.match(value.casefold().strip(" .,:;!?'\"()")):
             return self._has_amount(amount[1], bool(amount[2]) or value[0] in "$€£")
-        if self._has_words(text) or (re.fullmatch(r"[0-9a-f]{7,64}", text) and text in self._text):
+        if self._stands(text) or (re.fullmatch(r"[0-9a-f]{7,64}", text) and text in self._text):
             return True
         day, time = re.match(r"(\d{4}-)\d\d-\d\d", text), re.search(r"(?<![\d:])(\d\d?)(:\d\d(?::\d\d)?)", text)
         if day and day[0] not in self._text and day[1] in self._text:
@@ -363,9 +344,9 @@ class Item(NamedTuple):
     relation: str = ""  # what it says of its subject, where that is known
 
 
-def read_items(reply: str, record: str) -> str | None:
-    """Return the proposals of a reply that the record bears out, and how many others there are, as they are kept; None
-    where the reply is of another form."""
+def read_items(reply: str, record: str) -> str:
+    """Return the proposals of a reply that the record bears out, and how many others there are, as they are kept. Raise
+    `SummarizerRefused` where the reply is of another form."""
     # each object of the reply, in a list, on lines or alone; None for what begins like one and is broken
     proposals, decoder, end = list[Any](), json.JSONDecoder(), 0
     while (opening := reply.find("{", end)) >= 0:
@@ -376,7 +357,7 @@ def read_items(reply: str, record: str) -> str | None:
         listed = [value for value in found.values() if isinstance(value, list)] if found else []
         proposals += listed[0] if listed else [found]
     if not proposals and reply.split() not in (["[]"], ["[", "]"]):
-        return None
+        raise SummarizerRefused(Refusal.NO_ITEMS)
     parts = re.split(r"^### (.+?)(?: \(\d+ times\))? \[(\d+)\]$\n?", record, flags=re.MULTILINE)
     blocks = [(label, int(at), body) for label, at, body in zip(parts[1::3], parts[2::3], parts[3::3], strict=True)]
     items = list(dict.fromkeys(item for one in proposals[:20] if (item := _checked(one, blocks)) is not None))

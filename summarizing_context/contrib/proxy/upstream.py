@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -27,11 +27,10 @@ from summarizing_context.summarizers.sdk import (
     Fault,
     Refusal,
     fenced,
-    made_reply,
     most_tokens,
+    read_reply,
     seconds_to_wait,
     status_failure,
-    token_count,
 )
 
 Headers = list[tuple[bytes, bytes]]
@@ -303,23 +302,12 @@ class ClientSummarizer:
         except (ValueError, RecursionError):
             raise SummarizerError(Fault.NOT_JSON) from None
 
-        # what it says, in any of the protocols
         reply = inner if isinstance(inner := reply.get("response"), dict) else reply
-        choices: list[Mapping[str, Any]] = list(reply.get("choices") or ())
-        said = [reply, *(choice.get("message") or {} for choice in choices)]
-        said += [item for item in reply.get("output") or () if item.get("type") == "message"]
-        texts: list[Any] = []
-        for content in (each.get("content") or () for each in said):
-            texts += [content] if isinstance(content, str) else [_part(block, "text") for block in content]
-        reason = reply.get("stop_reason") or (choices[0].get("finish_reason") if choices else None)
-        reason = reason or (reply.get("incomplete_details") or {}).get("reason") or reply.get("status")
-        if reason in ("refusal", "content_filter"):
-            raise SummarizerRefused(Refusal.DECLINED)
-        return made_reply(
-            "".join(text for text in texts if isinstance(text, str)),
-            token_count(reply.get("usage"), "input_tokens", "prompt_tokens"),
-            token_count(reply.get("usage"), "output_tokens", "completion_tokens"),
-            reason=reason,
-            cut_reasons=("max_tokens", "length", "max_output_tokens"),
-            limit=limit,
-        )
+        try:
+            if isinstance(output := reply.get("output"), list):  # of Responses
+                said = [block for item in output if item.get("type") == "message" for block in item["content"]]
+                why = (reply.get("incomplete_details") or {}).get("reason") or reply.get("status")
+                reply |= {"content": said, "stop_reason": why}
+            return read_reply(reply, limit)
+        except (AttributeError, KeyError, TypeError):
+            raise SummarizerError(Fault.SHAPE) from None

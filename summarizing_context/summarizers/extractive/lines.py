@@ -24,8 +24,6 @@ from summarizing_context.extraction.tool_calls import error_lines
 from summarizing_context.messages.search_terms import stems
 from summarizing_context.messages.text import (
     GONE,
-    LINES_TABLE,
-    LONGEST,
     Words,
     bare,
     cleaned,
@@ -33,6 +31,7 @@ from summarizing_context.messages.text import (
     shown,
     split_lines,
     split_prose,
+    words_of,
 )
 from summarizing_context.messages.tokens import estimate_text
 
@@ -145,9 +144,7 @@ def split_blocks(content: str) -> list[Block]:
         elif found["called"]:
             blocks.append(Block("call", body, found["called"]))
         else:
-            kinds = {"developer": "system", "tool": "result", "function": "result"}
-            kind = found["what"] or found["role"]
-            blocks.append(Block(kinds.get(kind, kind), body))
+            blocks.append(Block(found["what"] or found["role"], body))
     return blocks
 
 
@@ -191,19 +188,10 @@ class Candidate(NamedTuple):
     source: str = ""  # the file it was read from
 
 
-_NO_VALUE = bytes(byte for byte in range(256) if byte not in b"0123456789/=@$%_`\n")
-
-
 def find_in_lines(body: str, kind: str, block: int = 0, source: str = "") -> list[Candidate]:
     """Return the lines that say enough to be kept."""
-    lines = body.split("\n")
-    if max(map(len, lines)) > LONGEST:
-        lines = split_lines(body) or [""]
-    raw = "\n".join(lines).encode("utf-8", "surrogatepass")  # read all at once: many times quicker than by line
-    words = map(bytes.split, raw.translate(LINES_TABLE, b"'").split(b"\n"))
-    values = map(len, raw.translate(None, _NO_VALUE).split(b"\n"))
-    read = zip(lines, words, values, strict=True)
-    return [Candidate(line, said, kind, marks, block, source) for line, said, marks in read if len(said) > 2]
+    read = ((line, words_of(line), re.findall(r"[0-9/=@$%_`]", line)) for line in split_lines(body))
+    return [Candidate(line, words, kind, len(marks), block, source) for line, words, marks in read if len(words) > 2]
 
 
 class Vocabulary:
@@ -462,10 +450,7 @@ def _lists() -> Mapping[str, re.Pattern[str]]:
     lists: dict[str, list[str]] = tomllib.loads((files(__package__) / "statements.toml").read_text("utf-8"))
     patterns: dict[str, re.Pattern[str]] = {}
     for kind, cues in lists.items():
-        rests: dict[str, list[str]] = {}  # by the first letter: few are tried at each place
-        for word in sorted(map(_folded, cues), key=len, reverse=True):
-            rests.setdefault(word[0], []).append(word[1:])
-        alike = {first: f"{first}(?:{'|'.join(found)})" for first, found in rests.items()}
-        words, signs = ([alike[first] for first in alike if (first < "\u2e80") is whole] for whole in (True, False))
-        patterns[kind] = re.compile(rf"(?=[{''.join(alike)}])(?:\b(?:{'|'.join(words)})\b|{'|'.join(signs) or '(?!)'})")
+        words = sorted(map(_folded, cues), key=len, reverse=True)
+        parted, signs = ("|".join(word for word in words if (word < "\u2e80") is whole) for whole in (True, False))
+        patterns[kind] = re.compile(rf"\b(?:{parted})\b|{signs or '(?!)'}")
     return patterns

@@ -54,15 +54,7 @@ def brief_of(text: str, max_tokens: int = 60) -> str:
     if not text:
         return ""
     found = read_sections(skim(text, 4 * max_tokens) if is_rendered(text) else text)
-    brief: list[str] = []
-    for section in lines.PRIORITY:
-        line = f"{lines.NAMES[section]}:"
-        for bullet in found[section][:-5:-1]:
-            longer = f"{line} {bullet.text}" if line.endswith(":") else f"{line} · {bullet.text}"
-            line = longer if estimate_text("\n".join([*brief, longer])) <= max_tokens else line
-        brief += [] if line.endswith(":") or len(brief) == 3 else [line]
-    best = next((found[section][-1] for section in lines.PRIORITY if found[section]), lines.nothing_readable(text))
-    return "\n".join(brief) or lines.shorten(best.text, max_tokens)
+    return re.sub(r"(?m)^## (.*)\n- ", r"\1: ", fit(found, max_tokens)).replace("\n- ", " · ")
 
 
 def cut_to(summary: str, max_tokens: int) -> str:
