@@ -9,7 +9,7 @@ import asyncio
 import logging
 import re
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -17,13 +17,11 @@ from functools import partial
 from itertools import islice, takewhile
 from typing import Any
 
-import msgspec
-
 from summarizing_context import CacheFigures, Settings, load_models
 from summarizing_context.adapters.open_sessions import Sessions, Window, digest_of, opened_store, session_id_from
 from summarizing_context.contrib.inspector.app import Access
 from summarizing_context.contrib.proxy import dialects
-from summarizing_context.contrib.proxy.dialects import KEY, Asked, Dialect, PassUnchanged, Plugin, Row, Shown, bare
+from summarizing_context.contrib.proxy.dialects import KEY, Asked, Dialect, PassUnchanged, Plugin, Row, Shown
 from summarizing_context.contrib.proxy.upstream import ClientSummarizer, Headers, Upstream, Usage, told_window
 from summarizing_context.errors import BudgetError, SettingsError, StoreError, SummarizingContextError, briefly
 from summarizing_context.messages.reading import read_message
@@ -67,7 +65,6 @@ class Rewritten:
     body: bytes
     asked: Asked
     dialect: Dialect
-    window: int  # of the model, in tokens
     record: Record
     drops_thinking: bool = False  # which a header has to allow
 
@@ -77,7 +74,6 @@ class _Known:
     """What is remembered of a session between its requests."""
 
     keys: list[str] = field(default_factory=list)  # of the history that was followed last
-    sent: dict[str, list[str]] = field(default_factory=dict)  # names of the messages that were sent last, by model
     ceilings: dict[str, int] = field(default_factory=dict)  # tokens that a model took at most, by model
     summarizer: ClientSummarizer | None = None
 
@@ -119,7 +115,6 @@ class Rewriter:
                 raise PassUnchanged(f"the session {name} does not hold these {count} messages")
             rows = [Row(one, (), str(one.get(KEY) or f"{at} of the log")) for at, one in enumerate(log)]
             asked = replace(asked, rows=[*rows, *asked.rows[1:]])
-        asked = replace(asked, session=name)
         known = self._known[name] = self._known.pop(name, _Known())
         if len(self._known) > 1_000:  # the one used longest ago is forgotten
             del self._known[next(iter(self._known))]
@@ -131,8 +126,9 @@ class Rewriter:
             known.summarizer.lend(headers)
         is_long = "claude" in asked.model and "context-1m" in told.get("anthropic-beta", "")
         window = asked.window or (1_000_000 if is_long else self._window(dialect, asked.model, client, headers))
+        asked = replace(asked, session=name, window=window)
         record = Record(name, client, dialect.name, asked.model, by_plugin=by_plugin)
-        return await self._viewed(Rewritten(body, asked, dialect, window, record), known)
+        return await self._viewed(Rewritten(body, asked, dialect, record), known)
 
     def _window(self, dialect: Dialect, model: str, client: str, headers: Headers) -> int:
         """Return the window of a model; the usual one until its provider has told, for which no request waits."""
@@ -249,7 +245,7 @@ class Rewriter:
         keys = [row.key for row in asked.rows]
         ceiling = known.ceilings.get(asked.model)
         limit = min((limit for limit in (self.proxy.budget, ceiling) if limit is not None), default=None)
-        window = Window(dialect.name, asked.model, made.window, asked.max_output, asked.cache)
+        window = Window(dialect.name, asked.model, asked.window, asked.max_output, asked.cache)
         async with self._sessions.use(record.session, known.summarizer) as context:
             await context.follow([row.message for row in asked.rows], keys=keys)
             record.messages = record.sent_messages = len(keys)
@@ -276,20 +272,20 @@ class Rewriter:
             known.keys = _lasting([row.message for row in asked.rows])
 
             # what the view shows just as the client sent it goes on so
-            rows = {row.key: row for row in asked.rows}  # of those that say the same, the newest
+            places = defaultdict[str, list[int]](list)
+            for at, key in enumerate(keys):
+                places[key].append(at)
             shown: list[Shown] = []
-            for message in view.shared:
-                row = rows.get(message.get(KEY, ""))
-                shown.append((message, row if row is not None and message == row.message else None))
-            names = [row.key if row else digest_of(msgspec.json.encode(bare(message))) for message, row in shown]
-        if before := known.sent.get(asked.model):
-            differ = (at for at, (one, other) in enumerate(zip(before, names, strict=False)) if one != other)
-            record.prefix_kept = round(next(differ, min(len(before), len(names))) / len(before), 4)
-        known.sent[asked.model] = names
-        drops = asked.bound_thinking == "asked" and (names != keys or view.rewritten_prefix)
-        record.changed = names != keys or asked.must_change or drops
+            for message in reversed(view.shared):  # of rows that say the same, the newest
+                held = places.get(message.get(KEY, ""))
+                place = held.pop() if held else None
+                shown.append(Shown(message, place, place is not None and message == asked.rows[place].message))
+            shown.reverse()
+        is_other = [one.place if one.is_whole else None for one in shown] != list(range(len(keys)))
+        drops = asked.bound_thinking == "asked" and (is_other or view.rewritten_prefix)
+        record.changed = is_other or asked.must_change or drops
         record.sent_messages = len(shown)
-        if names != keys and ceiling is None:
+        if is_other and ceiling is None:
             self._tell_least(record, least)
         if not record.changed:
             return made
@@ -329,7 +325,6 @@ class Record:
     view_tokens: int = 0  # of what was sent in its place
     fixed_tokens: int = 0  # of system prompt and tools
     activation: str | None = None  # its reason
-    prefix_kept: float | None = None  # share of the messages sent before with which this request begins
     changed: bool = False  # whether a view was sent
     replayed: bool = False  # after the provider had found it too long
     budget: int = 0  # tokens that the request may have, system prompt and tools too

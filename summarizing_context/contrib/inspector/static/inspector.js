@@ -1,6 +1,6 @@
-// The page: which session is shown, news of changes, tabs, theme.
+// The page: which session is shown, news of changes, tabs.
 
-import { ask, byId, inert, make, moment, number, safely, TO_THE_MINUTE } from "./dom.js";
+import { ask, byId, inert, make, moment, number, safely } from "./dom.js";
 import { askUndo, showActivation, showBlock, showMessages } from "./dialogs.js";
 import { drawActivations, drawFigures, drawLedger, drawPlan, drawRules, drawSearch, drawView } from "./panels.js";
 import { drawRibbon } from "./ribbon.js";
@@ -29,7 +29,7 @@ async function refresh() {
     page.sessions = sessions;
     byId("store").textContent = inert(store);
     if (!sessions.some((one) => one.session_id === page.id)) page.id = sessions[0]?.session_id ?? null;
-    drawSessions();
+    redraw("sessions", [page.id, sessions], drawSessions);
     if (page.id !== null) await show(page.id);
     byId("empty").hidden = page.id !== null;
     byId("session").hidden = page.id === null;
@@ -75,12 +75,9 @@ function redraw(name, value, draw) {
 }
 
 function drawSessions() {
-  const text = JSON.stringify([page.id, page.sessions.map((one) => [one.session_id, one.title, one.messages, one.updated_at, one.writer_pid])]);
-  if (page.drawn.sessions === text) return;
-  page.drawn.sessions = text;
   byId("sessions").replaceChildren(...page.sessions.map((one) => make("li", {}, make("button", {
     type: "button", "aria-current": one.session_id === page.id ? "true" : null, onclick: () => choose(one.session_id),
-  }, make("b", {}, one.title || one.session_id), make("span", {}, one.title ? one.session_id : null), make("span", {}, `${number(one.messages)} messages · `, moment(one.updated_at, TO_THE_MINUTE)), make("span", {}, one.writer_pid ? make("i", { class: "open", title: `open in process ${one.writer_pid}` }, "open") : null)))));
+  }, make("b", {}, one.title || one.session_id), make("span", {}, one.title ? one.session_id : null), make("span", {}, `${number(one.messages)} messages · `, moment(one.updated_at)), make("span", {}, one.writer_pid ? make("i", { class: "open", title: `open in process ${one.writer_pid}` }, "open") : null)))));
   byId("pick").replaceChildren(...page.sessions.map((one) => make("option", { value: one.session_id, selected: one.session_id === page.id }, `${one.title || one.session_id} (${number(one.messages)})`)));
 }
 
@@ -90,7 +87,7 @@ const choose = safely(async (id) => {
   page.state = null;
   page.said = null;
   location.hash = encodeURIComponent(id);
-  drawSessions();
+  redraw("sessions", [id, page.sessions], drawSessions);
   byId("pointed").textContent = "";
   await show(id);
   byId("main").focus();
@@ -108,26 +105,15 @@ function chooseTab(name, focus) {
   if (name === "ledger" && page.id !== null) safely(drawLedger)(page.id, open);
 }
 
-function listen() {
-  const events = new EventSource("api/events");
-  events.onmessage = () => { live("Live"); refresh(); };
-  events.onerror = () => live("Waiting for the server…");
-}
-
 function live(text) {
   byId("live").textContent = text;
   byId("live").classList.toggle("on", text === "Live");
 }
 
-function theme(wanted) {
-  const dark = matchMedia("(prefers-color-scheme: dark)").matches;
-  const now = wanted ?? (localStorage.getItem("theme") || (dark ? "dark" : "light"));
-  document.documentElement.dataset.theme = now;
-  if (wanted) localStorage.setItem("theme", wanted);
+function named() {
+  try { return decodeURIComponent(location.hash.slice(1)); } catch { return ""; }
 }
 
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => theme());
-byId("theme").addEventListener("click", () => theme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"));
 byId("pick").addEventListener("change", (event) => choose(event.target.value));
 byId("undo").addEventListener("click", safely(() => askUndo(page.state, (text) => { page.said = text; refresh(); })));
 byId("close").addEventListener("click", () => byId("dialog").close());
@@ -137,12 +123,9 @@ document.querySelector("[role=tablist]").addEventListener("keydown", (event) => 
   const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
   if (step) chooseTab(TABS[(TABS.indexOf(page.tab) + step + TABS.length) % TABS.length], true);
 });
-function named() {
-  try { return decodeURIComponent(location.hash.slice(1)); } catch { return ""; }
-}
-
 addEventListener("hashchange", () => { if (page.sessions.some((one) => one.session_id === named())) choose(named()); });
 page.id = named() || null;
-theme();
 chooseTab("activations");
-listen();
+const events = new EventSource("api/events");
+events.onmessage = () => { live("Live"); refresh(); };
+events.onerror = () => live("Waiting for the server…");

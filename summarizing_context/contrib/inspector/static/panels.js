@@ -30,16 +30,12 @@ function figure(name, value, about, extra) {
 export function drawActivations(state, open) {
   const rows = state.activations.map((one) => make("tr", { class: one.is_undone ? "undone" : "" },
     make("th", { scope: "row" }, make("button", { type: "button", class: "link", onclick: () => open.activation(one.number), "aria-label": `Activation ${one.number}: what left the view` }, `#${one.number}`)),
-    cell("when", moment(one.time)),
-    cell("why", one.why),
-    cell("tokens", sizes(one)),
-    amount("prefix kept", number(one.prefix_kept)),
-    amount("sent anew", number(one.resent), one.cost === null ? null : make("small", {}, dollars(one.cost))),
-    amount("covered", `${number(one.covered_from)} → ${number(one.covered_to)}`)));
-  const heads = [["no."], ["when"], ["why"], ["tokens before → after"], ["prefix kept", "amount"], ["sent anew", "amount"], ["messages covered", "amount"]];
+    [moment(one.time), one.why, sizes(one)].map((shown) => make("td", {}, shown)),
+    [number(one.prefix_kept), [number(one.resent), one.cost === null ? null : make("small", {}, dollars(one.cost))],
+      `${number(one.covered_from)} → ${number(one.covered_to)}`].map((shown) => make("td", { class: "amount" }, shown))));
+  const heads = ["no.", "when", "why", "tokens before → after", "prefix kept", "sent anew", "messages covered"];
   fill("activations", rows.length
-    ? make("table", {}, make("caption", {}, "When the view changed, the newest first. Open one to see what left the view."),
-      make("thead", {}, make("tr", {}, heads.map(([head, kind]) => make("th", { scope: "col", class: kind ?? null }, head)))), make("tbody", {}, rows))
+    ? table("activations", "When the view changed, the newest first. Open one to see what left the view.", heads, rows)
     : note(state.covered ? "No activation yet: the next view would be the first." : "No activation yet: the whole log is in the view."));
 }
 
@@ -53,9 +49,8 @@ function sizes(one) {
   return [make("span", {}, `${number(one.tokens_before)} → ${number(one.tokens_after)}`), make("span", { class: "bars" }, bars)];
 }
 
-const cell = (name, ...content) => make("td", { "data-name": name }, ...content);
-
-const amount = (name, ...content) => make("td", { "data-name": name, class: "amount" }, ...content);
+const table = (kind, caption, heads, rows) => make("table", { class: kind }, make("caption", {}, caption),
+  make("thead", {}, make("tr", {}, heads.map((head) => make("th", { scope: "col" }, head)))), make("tbody", {}, rows));
 
 const link = (text, act) => make("button", { type: "button", class: "link", onclick: act }, text);
 
@@ -94,11 +89,10 @@ export function drawPlan(state, open) {
 export async function drawLedger(id, open) {
   const { facts } = await ask("ledger", { id });
   const rows = facts.map((fact) => make("tr", { class: fact.superseded ? "undone" : "" },
-    cell("kind", fact.kind), make("td", { class: "what" }, make("code", {}, fact.value)), cell("last", fact.operation, fact.superseded ? ", superseded" : null),
-    cell("where", link(upper(span(fact.start, fact.stop)), () => open.messages(fact.start, fact.stop)))));
+    make("td", {}, fact.kind), make("td", { class: "what" }, make("code", {}, fact.value)), make("td", {}, fact.operation, fact.superseded ? ", superseded" : null),
+    make("td", {}, link(upper(span(fact.start, fact.stop)), () => open.messages(fact.start, fact.stop)))));
   fill("ledger", rows.length
-    ? make("table", { class: "ledger" }, make("caption", {}, "Paths, commands, errors and values, read off without a model, the newest first."),
-      make("thead", {}, make("tr", {}, ["kind", "what", "last", "where"].map((head) => make("th", { scope: "col" }, head)))), make("tbody", {}, rows))
+    ? table("ledger", "Paths, commands, errors and values, read off without a model, the newest first.", ["kind", "what", "last", "where"], rows)
     : note("The ledger is empty."));
 }
 

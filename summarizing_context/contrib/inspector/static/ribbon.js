@@ -20,47 +20,27 @@ export function drawRibbon(state, open) {
     band("View", viewParts(state, open), places),
   ];
   const ribbon = byId("ribbon");
-  const held = focused(ribbon);
+  const held = ribbon.contains(document.activeElement) ? document.activeElement.getAttribute("aria-label") : null;
   ribbon.replaceChildren(...rows);
-  if (held) ribbon.children[held.row]?.querySelectorAll("button")[held.at]?.focus();
+  [...ribbon.querySelectorAll("button")].find((button) => button.getAttribute("aria-label") === held)?.focus();
 }
 
+// Where a message begins, from 0 to 1: where the bin of the log ends that holds the one before.
 function offsets(state) {
-  // Where each bin of the log begins and ends, from 0 to 1.
   const total = state.log.reduce((sum, bin) => sum + bin.tokens, 0) || 1;
   let at = 0;
-  const marks = [{ message: 0, at: 0 }];
-  for (const bin of state.log) {
-    at += bin.tokens / total;
-    marks.push({ message: bin.stop, at });
-  }
-  return (message) => {
-    let low = 0, high = marks.length - 1;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (marks[middle].message < message) low = middle + 1; else high = middle;
-    }
-    return marks[low].at;
-  };
+  const marks = state.log.map((bin) => ({ message: bin.stop, at: (at += bin.tokens / total) }));
+  return (message) => (message === 0 ? 0 : marks.find((mark) => mark.message >= message)?.at ?? 1);
 }
 
 function viewParts(state, open) {
-  const parts = [];
-  if (state.covered > 0) {
-    parts.push({ start: 0, stop: state.covered, kind: "covered", act: () => open.tab("view"),
-      says: `${span(0, state.covered)} stand in the view as ${number(state.blocks.length)} summaries` });
-  }
-  for (const row of state.view) {
-    if (row.part === "pin" && row.message !== null && row.message < state.covered) {
-      parts.push({ start: row.message, stop: row.message + 1, kind: "pinned", act: () => open.messages(row.message, row.message + 1),
-        says: `message ${row.message} is kept word for word, ${tokens(row.tokens)}` });
-    }
-  }
-  if (state.messages > state.covered) {
-    parts.push({ start: state.covered, stop: state.messages, kind: "raw", act: () => open.messages(state.covered, state.messages),
-      says: `${span(state.covered, state.messages)} are in the view word for word` });
-  }
-  return parts;
+  const pins = state.view.filter((row) => row.part === "pin" && row.message !== null && row.message < state.covered);
+  const part = (kind, start, stop, says, act = () => open.messages(start, stop)) => ({ kind, start, stop, says: `${span(start, stop)} ${says}`, act });
+  return [
+    part("covered", 0, state.covered, `stand in the view as ${number(state.blocks.length)} summaries`, () => open.tab("view")),
+    ...pins.map((row) => part("pinned", row.message, row.message + 1, `is kept word for word, ${tokens(row.tokens)}`)),
+    part("raw", state.covered, state.messages, "are in the view word for word"),
+  ].filter(({ start, stop }) => start < stop);
 }
 
 const shade = (block) => (block.made_by === "model" ? "model" : block.made_by === "verbatim" ? "verbatim" : "extractive");
@@ -91,10 +71,4 @@ function move(event) {
   buttons[at].tabIndex = -1;
   buttons[to].tabIndex = 0;
   buttons[to].focus();
-}
-
-function focused(ribbon) {
-  const row = [...ribbon.children].findIndex((child) => child.contains(document.activeElement));
-  if (row < 0) return null;
-  return { row, at: [...ribbon.children[row].querySelectorAll("button")].indexOf(document.activeElement) };
 }
