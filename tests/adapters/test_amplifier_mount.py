@@ -4,9 +4,7 @@ import asyncio
 import json
 import os
 import re
-import sqlite3
 import threading
-from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,8 +16,7 @@ import yaml
 from amplifier_core.testing import MockCoordinator
 
 from summarizing_context import Settings, SettingsError, errors, mount, on_session_ready
-from summarizing_context.adapters.amplifier.plan import read_options
-from summarizing_context.stores.sqlite.store import APPLICATION_ID
+from summarizing_context.adapters.amplifier.manager import read_options
 from tests.adapters.host import mounted, session_of, unstamped
 from tests.behaviour.contexts import TINY
 from tests.docs.checkout import PACKAGE, ROOT, run_python
@@ -121,14 +118,10 @@ async def test_a_path_where_no_file_can_be_means_memory_unless_persistence_is_re
             await manager.add_message(HELLO)
 
 
-@pytest.mark.parametrize("is_list", [False, True])
-async def test_a_file_that_may_only_be_read_is_gone_on_from_in_memory(tmp_path, config, monkeypatch, is_list):
+async def test_a_file_that_may_only_be_read_is_gone_on_from_in_memory(tmp_path, config, monkeypatch):
     path = tmp_path / "run.db"
-    if is_list:
-        path.write_text(json.dumps([HELLO]))
-    else:
-        async with mounted(config) as manager:
-            await manager.add_message(HELLO)
+    async with mounted(config) as manager:
+        await manager.add_message(HELLO)
     before = path.read_bytes()
     monkeypatch.setattr("summarizing_context.stores.sqlite.store.os.access", lambda *_: False)  # for any user
     async with mounted(config) as manager:
@@ -138,45 +131,13 @@ async def test_a_file_that_may_only_be_read_is_gone_on_from_in_memory(tmp_path, 
     assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize("text", ["notes", '[{"role": "user"', '{"a": 1}', "[5]"])
-async def test_a_file_that_is_neither_a_store_nor_a_list_of_messages_is_left_as_it_is(tmp_path, config, text):
+@pytest.mark.parametrize("text", ["notes", json.dumps([HELLO])])
+async def test_a_file_that_is_no_store_is_left_as_it_is(tmp_path, config, text):
     (tmp_path / "run.db").write_text(text)
     async with mounted(config) as manager:
-        with pytest.raises(errors.MessageError if text == "[5]" else errors.StoreCorruptError):
+        with pytest.raises(errors.StoreCorruptError):
             await manager.get_messages()
     assert (tmp_path / "run.db").read_text() == text
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["\ufeff\n " + json.dumps([HELLO, MORE], indent=2), json.dumps([HELLO, {**MORE, "cost": float("nan")}]), "[]"],
-)
-async def test_the_list_of_the_hosts_own_documents_is_taken_over_once_and_kept(tmp_path, config, text):
-    (tmp_path / "run.db").write_text(text, encoding="utf-8")
-    for turn in range(3):
-        async with mounted({**config, "session_id": "s"}) as manager:
-            assert len(await manager.get_messages()) == (0 if text == "[]" else 2) + turn
-            await manager.add_message(MORE)
-            assert manager.statistics().store.endswith("run.db.db")
-    assert (tmp_path / "run.db").read_text(encoding="utf-8") == text
-    async with mounted({**config, "session_id": "another"}) as other:
-        assert await other.get_messages() == [], "the list belongs to the session that took it over"
-
-
-@pytest.mark.parametrize("how", ["empty", "marked", "without a message"])
-async def test_a_crash_before_the_messages_of_a_list_were_kept_takes_them_over_again(tmp_path, config, how):
-    store = tmp_path / "run.db.db"
-    (tmp_path / "run.db").write_text(json.dumps([HELLO, MORE]))
-    if how == "without a message":
-        async with mounted({"storage_path": str(store)}) as empty:
-            assert await empty.get_messages() == []
-    store.touch()
-    if how == "marked":
-        with closing(sqlite3.connect(store)) as connection:
-            connection.execute(f"pragma application_id = {APPLICATION_ID:d}")
-    async with mounted(config) as manager:
-        assert unstamped(await manager.get_messages()) == [HELLO, MORE]
-        assert manager.statistics().store == str(store)
 
 
 @pytest.mark.parametrize("preserve", [True, False])

@@ -5,6 +5,7 @@ Pure. A row keeps the JSON that the client sent for it. Where a view shows the r
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +19,7 @@ from summarizing_context.adapters.response_items import COMPACTED, NAME, SERVER_
 from summarizing_context.adapters.response_items import Row as ItemRow
 from summarizing_context.evaluation.laws import view_parts
 from summarizing_context.messages.fences import fence
-from summarizing_context.messages.reading import message_text_parts, read_message
+from summarizing_context.messages.reading import encodable, message_text_parts, read_message
 from summarizing_context.messages.rendering import render_messages
 
 KEY = "_proxy"  # of a row's message: a digest of what the client said; never sent and never counted
@@ -72,19 +73,12 @@ class Asked:
     session: str = ""
 
 
-_ESCAPED = re.compile(
-    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[dD][89a-fA-F][0-9a-fA-F]{2}|\\.", re.DOTALL
-)
-
-
 def read_fields(body: bytes) -> Fields:
     """Return the fields of a request, with U+FFFD for halves of characters, which none reads. Raise `ValueError`."""
     try:
         return msgspec.json.decode(body, type=Fields)
     except msgspec.DecodeError:
-        half = len(rb"\ud800")
-        whole = _ESCAPED.sub(lambda found: rb"\ufffd" if len(found[0]) == half else found[0], body)
-        return msgspec.json.decode(whole, type=Fields)
+        return msgspec.json.decode(msgspec.json.encode(encodable(json.loads(body.decode()))), type=Fields)
 
 
 def items_of(fields: Fields, name: str) -> list[bytes]:

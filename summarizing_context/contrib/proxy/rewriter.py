@@ -19,7 +19,7 @@ from typing import Any
 
 from summarizing_context import CacheFigures, Settings, load_models
 from summarizing_context.adapters.open_sessions import Sessions, Window, digest_of, opened_store, session_id_from
-from summarizing_context.contrib.inspector.app import Access
+from summarizing_context.contrib.inspector import Access
 from summarizing_context.contrib.proxy import dialects
 from summarizing_context.contrib.proxy.dialects import KEY, Asked, Dialect, PassUnchanged, Plugin, Row, Shown
 from summarizing_context.contrib.proxy.upstream import ClientSummarizer, Headers, Upstream, Usage, told_window
@@ -164,17 +164,17 @@ class Rewriter:
             for name in reversed(stored[:8]):  # the newest may be this one
                 async with self._sessions.use(name) as context:
                     self._known.setdefault(name, _Known()).keys = _lasting(await context.get_messages())
-        ends = {tuple(known.keys[-_ANCHOR:]): name for name, known in self._known.items() if name.startswith("chat:")}
+        chats = {name: known.keys for name, known in self._known.items() if name.startswith("chat:")}
+        ends = {tuple(held[-_ANCHOR:]): name for name, held in chats.items()}
         found = (ends.get(tuple(keys[max(0, stop - _ANCHOR) : stop])) for stop in range(len(keys), 0, -1))
         if (nearest := next(filter(None, found), None)) is not None:
             return nearest
 
         # one whose newest message the client now shows without the few before it, such as files that move to the end
-        for name, known in reversed(self._known.items()):
-            both = zip(keys[:-1], known.keys[:-1], strict=False)
+        for name, held in reversed(chats.items()):
+            both = zip(keys[:-1], held[:-1], strict=False)
             same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], both))
-            is_near = same and len(known.keys) - 1 - same <= _ANCHOR and name.startswith("chat:")
-            if is_near and keys[same] == known.keys[-1]:
+            if same and len(held) - 1 - same <= _ANCHOR and keys[same] == held[-1]:
                 return name
         return base + digest_of("".join(keys).encode())[:12]
 
@@ -206,7 +206,7 @@ class Rewriter:
         if ceiling < 3_000:  # that is not too long for any model, whatever the words of an error
             return None
         known.ceilings[record.model] = ceiling
-        await self.observe(record, Usage())
+        await self.observe(record)
         made = await self._viewed(replace(before, record=replace(record, replayed=True)), known)
         return made if made.record.view_tokens < record.view_tokens else None
 
@@ -215,10 +215,11 @@ class Rewriter:
         if (known := self._known.get(replayed.session)) is not None:
             known.ceilings.pop(replayed.model, None)
 
-    async def observe(self, record: Record, usage: Usage | None) -> None:
-        """Tell the session what was counted for its last view: nothing where it has failed, None if unknown."""
+    async def observe(self, record: Record) -> None:
+        """Tell the session what was counted for its last view, where that is known: nothing where it has failed."""
+        usage = record.usage if 200 <= record.status < 300 else Usage()
         async with self._sessions.use(record.session) as context:
-            view = context.last_view
+            view = None if self.proxy.shadow else context.last_view
             if usage is not None and view is not None and view.tokens == record.view_tokens:
                 counts = asdict(usage)
                 await context.observe_usage(counts.pop("input"), output_tokens=counts.pop("output"), **counts)
@@ -333,7 +334,6 @@ class Record:
     usage: Usage | None = None
     cost: float | None = None  # dollars
     at: float = 0.0  # seconds since 1970
-    number: int = 0  # of the record, from 1 on
 
 
 class Feed:
@@ -341,7 +341,6 @@ class Feed:
 
     def __init__(self, proxy: ProxySettings) -> None:
         self._proxy, self.models = proxy, load_models(proxy.settings.prices)
-        self._started = time.time()
         self._records: deque[Record] = deque(maxlen=500)
         self._sessions: dict[str, dict[str, Any]] = {}  # sums over the requests of each, the newest at the end
         self._total = self._plugin_views = 0
@@ -369,7 +368,7 @@ class Feed:
     def add(self, record: Record) -> None:
         self._total += 1
         self._plugin_views += record.by_plugin
-        record.at, record.number = time.time(), self._total
+        record.at = time.time()
         usage, price = record.usage or Usage(), self.models.price_of(record.model)
         written = {"written": usage.cache_write, "written_long": usage.cache_write_long}
         total = usage.input + usage.cache_read + sum(written.values())
@@ -388,13 +387,9 @@ class Feed:
             "cost": record.cost or 0.0,
         }
         named = ("session", "client", "model", "messages", "tokens", "view_tokens")
-        before = self._sessions.pop(record.session, {})
-        self._sessions[record.session] = {
-            **{name: getattr(record, name) for name in named},
-            **{name: before.get(name, 0) + value for name, value in sums.items()},
-            "last_at": record.at,
-            "cache": before.get("cache"),
-        }
+        before = self._sessions.pop(record.session, {"cache": None})
+        newest = {name: getattr(record, name) for name in named}
+        self._sessions[record.session] = before | newest | {name: before.get(name, 0) + sums[name] for name in sums}
         if len(self._sessions) > 500:
             del self._sessions[next(iter(self._sessions))]
 
@@ -413,7 +408,6 @@ class Feed:
             **{name: getattr(proxy, name) for name in ("anthropic", "openai", "budget", "shadow")},
             "summarizer": "client" if proxy.lends else proxy.settings.summarizer,
             "store": str(proxy.settings.store),
-            "started_at": self._started,
             "requests": self._total - self._plugin_views,
             "plugin_views": self._plugin_views,
             "passed_unchanged": self.passed_unchanged,

@@ -50,40 +50,27 @@ export async function ask(path, parameters = {}, options = {}) {
 export const tell = (path, value) =>
   ask(path, {}, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(value) });
 
-// A message of a list; the rest of a long one comes when it is asked for.
+// A message of a list.
 export function spoken(id, row) {
   const where = row.message === null ? null : make("span", { class: "where" }, `#${row.message}`);
   const text = make("pre", {}, row.text);
   const said = make("article", { class: `said ${row.kind}` },
     make("header", {}, make("b", {}, row.kind === "tool" ? "tool result" : row.role), where,
       row.part === "log" ? pinning(id, row.message) : null, make("span", { class: "size" }, tokens(row.tokens))), text);
-  if (row.left && row.message !== null) said.append(rest(id, row.message, text, row.text.length, row.left));
-  else if (row.left) text.append(` … (${number(row.left)} more characters)`);
+  if (row.left) text.append(` … (${number(row.left)} more characters)`);
   return said;
 }
 
-// A button that acts once, and tells what goes wrong behind itself.
-function acting(words, title, act) {
+function pinning(session, message) {
   const failed = make("span", { role: "alert" });
-  const button = make("button", { type: "button", class: "link", title, onclick: async () => {
+  const button = make("button", { type: "button", class: "link", title: "Keep this message in every view", onclick: async () => {
     button.disabled = true;
-    try { await act(button); } catch (error) { failed.textContent = ` ${upper(error.message)}`; button.disabled = false; }
-  } }, words);
-  return [button, failed];
-}
-
-const pinning = (session, message) => make("span", {}, acting("Pin", "Keep this message in every view", async (button) => {
-  await tell("pin", { session, message });
-  button.textContent = "Pinned";
-}));
-
-function rest(id, message, text, at, left) {
-  const line = make("p", { class: "rest" }, "… ", acting(`Show the rest (${number(left)} characters)`, null, async () => {
-    const more = await ask("text", { id, message, start: at });
-    text.append(inert(more.text));
-    line.replaceWith(...(more.left ? [rest(id, message, text, at + more.text.length, more.left)] : []));
-  }));
-  return line;
+    try {
+      await tell("pin", { session, message });
+      button.textContent = "Pinned";
+    } catch (error) { failed.textContent = ` ${upper(error.message)}`; button.disabled = false; }
+  } }, "Pin");
+  return make("span", {}, button, failed);
 }
 
 export function openDialog(title, ...content) {

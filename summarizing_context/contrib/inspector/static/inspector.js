@@ -1,17 +1,15 @@
 // The page: which session is shown, news of changes, tabs.
 
 import { ask, byId, inert, make, moment, number, safely } from "./dom.js";
-import { askUndo, showActivation, showBlock, showMessages } from "./dialogs.js";
-import { drawActivations, drawFigures, drawLedger, drawPlan, drawRules, drawSearch, drawView } from "./panels.js";
-import { drawRibbon } from "./ribbon.js";
+import * as panels from "./panels.js";
 
 const TABS = ["activations", "view", "search", "rules", "plan", "ledger"];
 const page = { sessions: [], id: null, tab: "activations", state: null, busy: false, again: false, drawn: {}, said: null };
 
 const open = {
-  messages: safely((start, stop) => showMessages(page.id, start, stop)),
-  block: safely((blocks, at, of) => showBlock(page.id, blocks, at, of)),
-  activation: safely((one) => showActivation(page.id, one)),
+  messages: safely((start, stop) => panels.showMessages(page.id, start, stop)),
+  block: safely((blocks, at, of) => panels.showBlock(page.id, blocks, at, of)),
+  activation: safely((one) => panels.showActivation(page.id, one)),
   tab: (name) => chooseTab(name, true),
 };
 
@@ -53,14 +51,14 @@ async function show(id) {
   byId("title").title = inert(id);
   const info = page.sessions.find((one) => one.session_id === id);
   const { log, segments, blocks, view, activations, rules, plan } = state;
-  drawFigures(state, info);
-  redraw("ribbon", [id, log, segments, blocks, view.length], () => drawRibbon(state, open));
-  redraw("activations", [id, activations], () => drawActivations(state, open));
-  redraw("view", [id, view], () => drawView(state));
-  redraw("rules", [id, rules], () => drawRules(state, open));
-  redraw("plan", [id, plan], () => drawPlan(state, open));
-  if (fresh) drawSearch(id, open);
-  if (page.tab === "ledger") await drawLedger(id, open);
+  panels.drawFigures(state, info);
+  redraw("ribbon", [id, log, segments, blocks, view.length], () => panels.drawRibbon(state, open));
+  redraw("activations", [id, activations], () => panels.drawActivations(state, open));
+  redraw("view", [id, view], () => panels.drawView(state));
+  redraw("rules", [id, rules], () => panels.drawRules(state, open));
+  redraw("plan", [id, plan], () => panels.drawPlan(state, open));
+  if (fresh) panels.drawSearch(id, open);
+  if (page.tab === "ledger") await panels.drawLedger(id, open);
   byId("undo").disabled = !state.activations.some((one) => one.can_undo && !one.is_undone && !one.undoes);
   document.body.dataset.messages = state.messages;
   document.body.dataset.activations = state.activations.length;
@@ -102,12 +100,7 @@ function chooseTab(name, focus) {
     byId(`panel-${tab}`).hidden = tab !== name;
   }
   if (focus) byId(`tab-${name}`).focus();
-  if (name === "ledger" && page.id !== null) safely(drawLedger)(page.id, open);
-}
-
-function live(text) {
-  byId("live").textContent = text;
-  byId("live").classList.toggle("on", text === "Live");
+  if (name === "ledger" && page.id !== null) safely(panels.drawLedger)(page.id, open);
 }
 
 function named() {
@@ -115,7 +108,7 @@ function named() {
 }
 
 byId("pick").addEventListener("change", (event) => choose(event.target.value));
-byId("undo").addEventListener("click", safely(() => askUndo(page.state, (text) => { page.said = text; refresh(); })));
+byId("undo").addEventListener("click", safely(() => panels.askUndo(page.state, (text) => { page.said = text; refresh(); })));
 byId("close").addEventListener("click", () => byId("dialog").close());
 byId("dialog").addEventListener("click", (event) => { if (event.target === byId("dialog")) byId("dialog").close(); });
 for (const tab of TABS) byId(`tab-${tab}`).addEventListener("click", () => chooseTab(tab));
@@ -127,5 +120,5 @@ addEventListener("hashchange", () => { if (page.sessions.some((one) => one.sessi
 page.id = named() || null;
 chooseTab("activations");
 const events = new EventSource("api/events");
-events.onmessage = () => { live("Live"); refresh(); };
-events.onerror = () => live("Waiting for the server…");
+events.onmessage = () => { byId("live").textContent = "Live"; refresh(); };
+events.onerror = () => { byId("live").textContent = "Waiting for the server…"; };
