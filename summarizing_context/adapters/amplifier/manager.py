@@ -371,7 +371,8 @@ class SummarizingContextManager:
                     messages = [decode_message(entry.message) for entry in session.entries]
         context = await start_context(replace(plan.settings, store=_MEMORY), options)
         try:
-            await context.set_messages(messages)
+            if messages:
+                await context.set_messages(messages)
         except BaseException:
             await context.close()
             raise

@@ -301,11 +301,9 @@ class _Pages:
         return "/".join(stamps)
 
     def _record(self, record: ActivationRecord) -> Json:
-        """Return a record, with the tokens that its view had to send outside of the prompt cache, and their price."""
+        """Return a record, with the tokens that its view had to send outside of the prompt cache."""
         sent = max(0, record.tokens_after - record.prefix_kept)
-        price = load_models(self._settings.prices).price_of(self._settings.model)
-        told = {**record._asdict(), "why": record.why}
-        return {**told, "resent": sent, "cost": None if price is None else price.cost(sent, 0)}
+        return {**record._asdict(), "why": record.why, "resent": sent}
 
     @asynccontextmanager
     async def _opened(

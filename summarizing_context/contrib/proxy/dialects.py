@@ -292,7 +292,7 @@ def _copied(item: Out) -> Message:
 
 def _blocks(message: Message) -> list[dict[str, Any]]:
     content = message.get("content")
-    return [{"type": "text", "text": content}] if isinstance(content, str) else objects(content)
+    return [{"type": "text", "text": content}] if content and isinstance(content, str) else objects(content)
 
 
 def _marked_blocks(blocks: object) -> Iterator[dict[str, Any]]:

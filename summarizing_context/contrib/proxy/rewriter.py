@@ -17,7 +17,7 @@ from functools import partial
 from itertools import islice, takewhile
 from typing import Any
 
-from summarizing_context import CacheFigures, Settings, load_models
+from summarizing_context import Settings, load_models
 from summarizing_context.adapters.open_sessions import Sessions, Window, digest_of, opened_store, session_id_from
 from summarizing_context.contrib.inspector import Access
 from summarizing_context.contrib.proxy import dialects
@@ -88,12 +88,22 @@ class Rewriter:
             raise SettingsError(
                 "native = 'prefer' is not for the proxy; leave it out, clients ask for blocks themselves"
             )
-        self.proxy, self.upstream, self.feed = proxy, Upstream(proxy.anthropic, proxy.openai), Feed(proxy)
+        self.proxy, self.upstream = proxy, Upstream(proxy.anthropic, proxy.openai)
         # by model and client: when its provider was asked last for its window, and its answer
         self._told: dict[tuple[str, str], tuple[float, asyncio.Task[int | None]]] = {}
         self._sessions = Sessions(proxy.settings, most=64, waits_for_disk=False, warns_of_room=False)
         self._recalled: set[str] = set()  # what names of unnamed clients' sessions begin with
         self._known: dict[str, _Known] = {}  # the one used last at the end
+
+        # what is told of the work
+        self.models = load_models(proxy.settings.prices)
+        self._records: deque[Record] = deque(maxlen=500)  # the newest at the end
+        self._sums: dict[str, dict[str, Any]] = {}  # over the requests of each session, the newest at the end
+        self._total = self._plugin_views = 0
+        self.passed_unchanged = 0  # requests that no view can be made for
+        self.failures = 0  # of the proxy, after which a request went on unchanged
+        self.last_failure: str | None = None
+        self._notices: dict[str, str] = {}  # by what each is about
 
     async def rewrite(self, dialect: Dialect, body: bytes, headers: Headers) -> Rewritten:
         """Return the request with a view. Raise `PassUnchanged` where no view can be made, and whatever the session
@@ -132,7 +142,7 @@ class Rewriter:
 
     def _window(self, dialect: Dialect, model: str, client: str, headers: Headers) -> int:
         """Return the window of a model; the usual one until its provider has told, for which no request waits."""
-        if known := self.feed.models.window_of(model, client):
+        if known := self.models.window_of(model, client):
             return known
         now, key = time.monotonic(), (model, client)
         asked_at, asking = self._told.get(key, (0.0, None))
@@ -145,7 +155,7 @@ class Rewriter:
                 if tokens is None:
                     words = f"the window of the model {briefly(model)} is not known, so it is taken for "
                     words += f"{_USUAL_WINDOW:,} tokens; say how large a request may become with --budget"
-                    self.feed.notice(f"model {model}", words)
+                    self.notice(f"model {model}", words)
                 return tokens
 
             if len(self._told) >= 256:
@@ -223,7 +233,8 @@ class Rewriter:
             if usage is not None and view is not None and view.tokens == record.view_tokens:
                 counts = asdict(usage)
                 await context.observe_usage(counts.pop("input"), output_tokens=counts.pop("output"), **counts)
-            self.feed.note_cache(record.session, context.statistics().cache)
+            if record.session in self._sums:  # what its requests took, since the proxy has opened it
+                self._sums[record.session]["cache"] = asdict(context.statistics().cache)
 
     async def undo(self, name: str) -> None:
         async with self._sessions.use(name) as context:
@@ -299,55 +310,9 @@ class Rewriter:
             about = f"{record.client} with {record.model}"
             words = f"a budget of {record.budget:,} tokens is too small for {about}: its system prompt and tools alone "
             words += f"take about {record.fixed_tokens:,}; the least useful budget is {least:,} tokens"
-            self.feed.notice(f"budget of {about}", words)
+            self.notice(f"budget of {about}", words)
 
-
-def _lasting(messages: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the keys of a history, without what the client's system says at its end, which aider moves along."""
-    moves = sum(1 for _ in takewhile(lambda message: message["role"] in ("system", "developer"), reversed(messages)))
-    return [str(message.get(KEY)) for message in messages[: len(messages) - moves]]
-
-
-# What the proxy tells of its work: a record of each request, and figures for each session. No text, and no key.
-
-
-@dataclass(slots=True)
-class Record:
-    """One request that a view was made for, or could have been."""
-
-    session: str
-    client: str
-    dialect: str
-    model: str
-    by_plugin: bool = False  # a view that a plug-in asked for: no request to a provider
-    messages: int = 0  # of the client's history
-    sent_messages: int = 0
-    tokens: int = 0  # of the history, as we count
-    view_tokens: int = 0  # of what was sent in its place
-    fixed_tokens: int = 0  # of system prompt and tools
-    activation: str | None = None  # its reason
-    changed: bool = False  # whether a view was sent
-    replayed: bool = False  # after the provider had found it too long
-    budget: int = 0  # tokens that the request may have, system prompt and tools too
-    least_budget: int | None = None  # tokens that would do for this client; None where the budget does
-    status: int = 0  # of the provider's answer; 0 where there was none
-    usage: Usage | None = None
-    cost: float | None = None  # dollars
-    at: float = 0.0  # seconds since 1970
-
-
-class Feed:
-    """The records of the proxy, the newest at the end."""
-
-    def __init__(self, proxy: ProxySettings) -> None:
-        self._proxy, self.models = proxy, load_models(proxy.settings.prices)
-        self._records: deque[Record] = deque(maxlen=500)
-        self._sessions: dict[str, dict[str, Any]] = {}  # sums over the requests of each, the newest at the end
-        self._total = self._plugin_views = 0
-        self.passed_unchanged = 0  # requests that no view can be made for
-        self.failures = 0  # of the proxy, after which a request went on unchanged
-        self.last_failure: str | None = None
-        self._notices: dict[str, str] = {}  # by what each is about
+    # What the proxy tells of its work: a record of each request, and figures for each session. No text, and no key.
 
     def failed(self, words: str, error: Exception) -> None:
         """Tell that something in the proxy has failed: what that did, and the kind of the error. Only errors of this
@@ -387,23 +352,18 @@ class Feed:
             "cost": record.cost or 0.0,
         }
         named = ("session", "client", "model", "messages", "tokens", "view_tokens")
-        before = self._sessions.pop(record.session, {"cache": None})
+        before = self._sums.pop(record.session, {"cache": None})
         newest = {name: getattr(record, name) for name in named}
-        self._sessions[record.session] = before | newest | {name: before.get(name, 0) + sums[name] for name in sums}
-        if len(self._sessions) > 500:
-            del self._sessions[next(iter(self._sessions))]
-
-    def note_cache(self, session: str, figures: CacheFigures) -> None:
-        """Keep what the requests of a session took, since the proxy has opened it."""
-        if session in self._sessions:
-            self._sessions[session]["cache"] = asdict(figures)
+        self._sums[record.session] = before | newest | {name: before.get(name, 0) + sums[name] for name in sums}
+        if len(self._sums) > 500:
+            del self._sums[next(iter(self._sums))]
 
     def cache_of(self, session: str) -> dict[str, Any] | None:
         """Return what the requests of a session took; None where nothing is known of it."""
-        return self._sessions.get(session, {}).get("cache")
+        return self._sums.get(session, {}).get("cache")
 
     def status(self) -> dict[str, Any]:
-        proxy = self._proxy
+        proxy = self.proxy
         return {
             **{name: getattr(proxy, name) for name in ("anthropic", "openai", "budget", "shadow")},
             "summarizer": "client" if proxy.lends else proxy.settings.summarizer,
@@ -414,9 +374,40 @@ class Feed:
             "failures": self.failures,
             "last_failure": self.last_failure,
             "notices": list(self._notices.values()),
-            "sessions": list(reversed(self._sessions.values())),
+            "sessions": list(reversed(self._sums.values())),
             "records": list(map(asdict, self._records)),
         }
+
+
+def _lasting(messages: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the keys of a history, without what the client's system says at its end, which aider moves along."""
+    moves = sum(1 for _ in takewhile(lambda message: message["role"] in ("system", "developer"), reversed(messages)))
+    return [str(message.get(KEY)) for message in messages[: len(messages) - moves]]
+
+
+@dataclass(slots=True)
+class Record:
+    """One request that a view was made for, or could have been."""
+
+    session: str
+    client: str
+    dialect: str
+    model: str
+    by_plugin: bool = False  # a view that a plug-in asked for: no request to a provider
+    messages: int = 0  # of the client's history
+    sent_messages: int = 0
+    tokens: int = 0  # of the history, as we count
+    view_tokens: int = 0  # of what was sent in its place
+    fixed_tokens: int = 0  # of system prompt and tools
+    activation: str | None = None  # its reason
+    changed: bool = False  # whether a view was sent
+    replayed: bool = False  # after the provider had found it too long
+    budget: int = 0  # tokens that the request may have, system prompt and tools too
+    least_budget: int | None = None  # tokens that would do for this client; None where the budget does
+    status: int = 0  # of the provider's answer; 0 where there was none
+    usage: Usage | None = None
+    cost: float | None = None  # dollars
+    at: float = 0.0  # seconds since 1970
 
 
 # Who asks, and which session it belongs to. A client's own id holds several histories: the main one, those of its

@@ -171,9 +171,9 @@ class Passage:
             codings = [value for name, value in headers if name == b"content-encoding"]
             coding = b",".join(codings).decode("latin-1").lower()
             if coding.strip() not in ("", "identity"):
-                self._rewriter.feed.passed_unchanged += 1
+                self._rewriter.passed_unchanged += 1
                 words = f"request bodies coded as {briefly(coding)} cannot be read, and go on without a view"
-                self._rewriter.feed.notice(f"coding {coding}", f"{words}; let the client send them plain")
+                self._rewriter.notice(f"coding {coding}", f"{words}; let the client send them plain")
             else:
                 made = await self._guarded(self._rewriter.rewrite(dialect, body, headers))
 
@@ -209,14 +209,14 @@ class Passage:
                     await reply.pass_on(send, more)
                 finally:
                     record.usage = reply.usage
-                    self._rewriter.feed.add(record)
+                    self._rewriter.add(record)
                 await self._guarded(self._rewriter.observe(record))
             finally:
                 await reply.aclose()
         except httpx2.HTTPError as error:
             logger.info("a request was not answered", extra={"cause": type(error).__name__})
             if made is not None and not made.record.status:
-                self._rewriter.feed.add(made.record)
+                self._rewriter.add(made.record)
                 await self._guarded(self._rewriter.observe(made.record))
             words = "cannot be reached" if isinstance(error, httpx2.ConnectError) else "broke off"
             with contextlib.suppress(RuntimeError):  # a reply has begun: the server cuts the connection
@@ -232,7 +232,7 @@ class Passage:
         if made is None:
             return Response(status_code=204)
         made.record.status = 200 if made.record.changed else 204
-        self._rewriter.feed.add(made.record)
+        self._rewriter.add(made.record)
         if self._rewriter.proxy.shadow or not made.record.changed:
             return Response(status_code=204)
         return Response(made.body, media_type="application/json")
@@ -244,9 +244,9 @@ class Passage:
         try:
             return await asyncio.wait_for(asyncio.shield(task), VIEW_WITHIN)
         except PassUnchanged:
-            self._rewriter.feed.passed_unchanged += 1
+            self._rewriter.passed_unchanged += 1
         except Exception as error:
-            self._rewriter.feed.failed("a request went on unchanged", error)
+            self._rewriter.failed("a request went on unchanged", error)
         return None
 
 
@@ -272,19 +272,18 @@ def make_app(proxy: ProxySettings, host: str) -> ASGIApp:
         settings = replace(settings, base_url=servers[settings.summarizer])  # summaries go to no other server
         proxy = replace(proxy, settings=settings)
     rewriter = Rewriter(proxy)
-    feed = rewriter.feed
     pages = f"/inspect/{proxy.access.folder}"
     has_pages = str(settings.store) != ":memory:"
 
     async def status(request: Request) -> JSONResponse:
-        told = feed.status()
+        told = rewriter.status()
         if has_pages and "link" in request.query_params:
             told["inspector"] = proxy.access.link(str(request.base_url.replace(path=pages)))
         return JSONResponse(told)
 
     @asynccontextmanager
     async def lifespan(_app: Any) -> AsyncIterator[None]:
-        await asyncio.to_thread(feed.models.price_of, "")  # the first look reads a large table
+        await asyncio.to_thread(rewriter.models.price_of, "")  # the first look reads a large table
         async with rewriter.upstream.client:
             yield
             await rewriter.close()
@@ -299,7 +298,7 @@ def make_app(proxy: ProxySettings, host: str) -> ASGIApp:
             pin=rewriter.pin,
             checks_host=is_loopback,
             access=proxy.access,
-            cache=feed.cache_of,
+            cache=rewriter.cache_of,
         )
         routes.append(Mount(pages, inspector))
     own = Starlette(routes=routes, lifespan=lifespan)
@@ -312,7 +311,7 @@ def make_app(proxy: ProxySettings, host: str) -> ASGIApp:
         except Refused as error:
             status, words = error.args
             if words == _GOOGLE:
-                feed.notice("Google", f"answered with 404: {words}")
+                rewriter.notice("Google", f"answered with 404: {words}")
             return await own_error(status, words)(scope, receive, send)
         is_own = scope["path"] in ("/_status", "/_view") or scope["path"].startswith(f"{pages}/")
         return await (own if is_own else passage)(scope, receive, send)

@@ -6,13 +6,6 @@ import * as panels from "./panels.js";
 const TABS = ["activations", "view", "search", "rules", "plan", "ledger"];
 const page = { sessions: [], id: null, tab: "activations", state: null, busy: false, again: false, drawn: {}, said: null };
 
-const open = {
-  messages: safely((start, stop) => panels.showMessages(page.id, start, stop)),
-  block: safely((blocks, at, of) => panels.showBlock(page.id, blocks, at, of)),
-  activation: safely((one) => panels.showActivation(page.id, one)),
-  tab: (name) => chooseTab(name, true),
-};
-
 function notice(text) {
   byId("notice").textContent = inert(text ?? "");
   byId("notice").hidden = !text;
@@ -52,13 +45,13 @@ async function show(id) {
   const info = page.sessions.find((one) => one.session_id === id);
   const { log, segments, blocks, view, activations, rules, plan } = state;
   panels.drawFigures(state, info);
-  redraw("ribbon", [id, log, segments, blocks, view.length], () => panels.drawRibbon(state, open));
-  redraw("activations", [id, activations], () => panels.drawActivations(state, open));
+  redraw("ribbon", [id, log, segments, blocks, view.length], () => panels.drawRibbon(state));
+  redraw("activations", [id, activations], () => panels.drawActivations(state));
   redraw("view", [id, view], () => panels.drawView(state));
-  redraw("rules", [id, rules], () => panels.drawRules(state, open));
-  redraw("plan", [id, plan], () => panels.drawPlan(state, open));
-  if (fresh) panels.drawSearch(id, open);
-  if (page.tab === "ledger") await panels.drawLedger(id, open);
+  redraw("rules", [id, rules], () => panels.drawRules(state));
+  redraw("plan", [id, plan], () => panels.drawPlan(state));
+  if (fresh) panels.drawSearch(state);
+  if (page.tab === "ledger") await panels.drawLedger(state);
   byId("undo").disabled = !state.activations.some((one) => one.can_undo && !one.is_undone && !one.undoes);
   document.body.dataset.messages = state.messages;
   document.body.dataset.activations = state.activations.length;
@@ -100,7 +93,7 @@ function chooseTab(name, focus) {
     byId(`panel-${tab}`).hidden = tab !== name;
   }
   if (focus) byId(`tab-${name}`).focus();
-  if (name === "ledger" && page.id !== null) safely(panels.drawLedger)(page.id, open);
+  if (name === "ledger" && page.state) safely(panels.drawLedger)(page.state);
 }
 
 function named() {

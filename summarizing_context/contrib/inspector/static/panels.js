@@ -28,12 +28,11 @@ function figure(name, value, about, extra) {
   return make("div", {}, make("dt", {}, name), make("dd", {}, make("strong", {}, value), make("span", {}, about), extra));
 }
 
-export function drawActivations(state, open) {
+export function drawActivations(state) {
   const rows = state.activations.map((one) => make("tr", { class: one.is_undone ? "undone" : "" },
-    make("th", { scope: "row" }, make("button", { type: "button", class: "link", onclick: () => open.activation(one.number), "aria-label": `Activation ${one.number}: what left the view` }, `#${one.number}`)),
+    make("th", { scope: "row" }, make("button", { type: "button", class: "link", onclick: safely(() => showActivation(state.session, one.number)), "aria-label": `Activation ${one.number}: what left the view` }, `#${one.number}`)),
     [moment(one.time), one.why, `${number(one.tokens_before)} → ${number(one.tokens_after)}`].map((shown) => make("td", {}, shown)),
-    [number(one.prefix_kept), [number(one.resent), one.cost === null ? null : make("small", {}, dollars(one.cost))],
-      `${number(one.covered_from)} → ${number(one.covered_to)}`].map((shown) => make("td", { class: "amount" }, shown))));
+    [number(one.prefix_kept), number(one.resent), `${number(one.covered_from)} → ${number(one.covered_to)}`].map((shown) => make("td", { class: "amount" }, shown))));
   const heads = ["no.", "when", "why", "tokens before → after", "prefix kept", "sent anew", "messages covered"];
   fill("activations", rows.length
     ? table("activations", "When the view changed, the newest first. Open one to see what left the view.", heads, rows)
@@ -43,7 +42,7 @@ export function drawActivations(state, open) {
 const table = (kind, caption, heads, rows) => make("table", { class: kind }, make("caption", {}, caption),
   make("thead", {}, make("tr", {}, heads.map((head) => make("th", { scope: "col" }, head)))), make("tbody", {}, rows));
 
-const link = (text, act) => make("button", { type: "button", class: "link", onclick: act }, text);
+const link = (text, act) => make("button", { type: "button", class: "link", onclick: safely(act) }, text);
 
 export function drawView(state) {
   const names = { system: "system prompt", pin: "kept word for word", header: "summaries of the past", block: "rules and memories", tail: "newest messages" };
@@ -59,47 +58,45 @@ export function drawView(state) {
   }));
 }
 
-export function drawRules(state, open) {
+export function drawRules(state) {
   const rows = state.rules.map((rule) => make("li", { class: rule.ended_by === null ? "" : "undone" },
     make("blockquote", {}, rule.quote),
-    make("p", { class: "by" }, "said by the user in ", link(`message ${rule.message}`, () => open.messages(rule.message, rule.message + 1)),
+    make("p", { class: "by" }, "said by the user in ", link(`message ${rule.message}`, () => showMessages(state.session, rule.message, rule.message + 1)),
       ` · ${rule.strength === "must" ? "has to hold" : "preferred"} · found by ${rule.source === "model" ? "a model" : "cue words"}`,
-      rule.ended_by === null ? null : [" · ended by ", link(`message ${rule.ended_by}`, () => open.messages(rule.ended_by, rule.ended_by + 1))])));
+      rule.ended_by === null ? null : [" · ended by ", link(`message ${rule.ended_by}`, () => showMessages(state.session, rule.ended_by, rule.ended_by + 1))])));
   fill("rules", rows.length
     ? [note("What the user has asked for for good, word for word. Views show each rule until the user lifts it."), make("ul", { class: "cards" }, rows)]
     : note("The user has set no standing rule."));
 }
 
-export function drawPlan(state, open) {
+export function drawPlan(state) {
   const at = state.plan?.message;
   fill("plan", state.plan
-    ? [make("p", { class: "note" }, "The newest plan, from ", link(`message ${at}`, () => open.messages(at, at + 1)), ". It stays word for word in every view."), make("pre", { class: "plan" }, state.plan.text)]
+    ? [make("p", { class: "note" }, "The newest plan, from ", link(`message ${at}`, () => showMessages(state.session, at, at + 1)), ". It stays word for word in every view."), make("pre", { class: "plan" }, state.plan.text)]
     : note("The session has no plan or to-do list."));
 }
 
-export async function drawLedger(id, open) {
-  const { facts } = await ask("ledger", { id });
+export async function drawLedger(state) {
+  const { facts } = await ask("ledger", { id: state.session });
   const rows = facts.map((fact) => make("tr", { class: fact.superseded ? "undone" : "" },
     make("td", {}, fact.kind), make("td", { class: "what" }, make("code", {}, fact.value)), make("td", {}, fact.operation, fact.superseded ? ", superseded" : null),
-    make("td", {}, link(upper(span(fact.start, fact.stop)), () => open.messages(fact.start, fact.stop)))));
+    make("td", {}, link(upper(span(fact.start, fact.stop)), () => showMessages(state.session, fact.start, fact.stop)))));
   fill("ledger", rows.length
     ? table("ledger", "Paths, commands, errors and values, read off without a model, the newest first.", ["kind", "what", "last", "where"], rows)
     : note("The ledger is empty."));
 }
 
-export function drawSearch(id, open) {
+export function drawSearch(state) {
   const results = make("div", { id: "hits", "aria-live": "polite" });
   const input = make("input", { type: "search", id: "query", autocomplete: "off", maxlength: 500 });
-  const form = make("form", { role: "search", onsubmit: async (event) => {
+  const form = make("form", { role: "search", onsubmit: safely(async (event) => {
     event.preventDefault();
     if (!input.value.trim()) return;
-    try {
-      const { hits } = await ask("search", { id, query: input.value });
-      results.replaceChildren(hits.length ? make("ul", { class: "cards" }, hits.map((hit) => make("li", {},
-        hit.stop > hit.start ? link(hitName(hit), () => open.messages(hit.start, hit.stop)) : make("b", {}, upper(hit.kind)),
-        make("p", {}, hit.snippet)))) : note("Nothing holds any of these words."));
-    } catch (error) { results.replaceChildren(note(error.message)); }
-  } }, make("label", { for: "query" }, "Words in messages and summaries"), make("div", { class: "line" }, input, make("button", { class: "button" }, "Search")));
+    const { hits } = await ask("search", { id: state.session, query: input.value });
+    results.replaceChildren(hits.length ? make("ul", { class: "cards" }, hits.map((hit) => make("li", {},
+      hit.stop > hit.start ? link(hitName(hit), () => showMessages(state.session, hit.start, hit.stop)) : make("b", {}, upper(hit.kind)),
+      make("p", {}, hit.snippet)))) : note("Nothing holds any of these words."));
+  }) }, make("label", { for: "query" }, "Words in messages and summaries"), make("div", { class: "line" }, input, make("button", { class: "button" }, "Search")));
   fill("search", form, results);
 }
 
@@ -112,22 +109,22 @@ function fill(panel, ...content) {
 }
 
 // The log, its segments, the nodes of the tree of summaries that the header shows, and the present view, aligned by the tokens of the log.
-export function drawRibbon(state, open) {
+export function drawRibbon(state) {
   const places = offsets(state);
   const rows = [
     band("Log", state.log.map((bin) => ({
-      ...bin, kind: `mark ${bin.kind}`, act: () => open.messages(bin.start, bin.stop),
+      ...bin, kind: `mark ${bin.kind}`, act: () => showMessages(state.session, bin.start, bin.stop),
       says: `${span(bin.start, bin.stop)}, ${bin.stop - bin.start === 1 ? kindName(bin.kind) + ", " : ""}${tokens(bin.tokens)}`,
     })), places),
     band("Segments", state.segments.map((one, at) => ({
-      ...one, kind: `block ${shade(one)}`, act: () => open.block(state.segments, at, "segments"),
+      ...one, kind: `block ${shade(one)}`, act: () => showBlock(state.session, state.segments, at, "segments"),
       says: `segment of ${span(one.start, one.stop)}, its summary ${madeBy(one)}, ${tokens(one.tokens)}`,
     })), places, "Segments are cut as the log grows."),
     band("Tree", state.blocks.map((one, at) => ({
-      ...one, kind: `block ${shade(one)}${one.form === "full" ? "" : " short"}`, act: () => open.block(state.blocks, at, "tree"),
+      ...one, kind: `block ${shade(one)}${one.form === "full" ? "" : " short"}`, act: () => showBlock(state.session, state.blocks, at, "tree"),
       says: `${one.rank > 0 ? "merge" : "summary"} of ${span(one.start, one.stop)} ${madeBy(one)}, ${one.form}, ${tokens(one.tokens)}`,
     })), places, "Nothing is covered: the view holds the whole log."),
-    band("View", viewParts(state, open), places),
+    band("View", viewParts(state), places),
   ];
   const ribbon = byId("ribbon");
   const held = ribbon.contains(document.activeElement) ? document.activeElement.getAttribute("aria-label") : null;
@@ -143,11 +140,11 @@ function offsets(state) {
   return (message) => (message === 0 ? 0 : marks.find((mark) => mark.message >= message)?.at ?? 1);
 }
 
-function viewParts(state, open) {
+function viewParts(state) {
   const pins = state.view.filter((row) => row.part === "pin" && row.message !== null && row.message < state.covered);
-  const part = (kind, start, stop, says, act = () => open.messages(start, stop)) => ({ kind, start, stop, says: `${span(start, stop)} ${says}`, act });
+  const part = (kind, start, stop, says, act = () => showMessages(state.session, start, stop)) => ({ kind, start, stop, says: `${span(start, stop)} ${says}`, act });
   return [
-    part("covered", 0, state.covered, `stand in the view as ${number(state.blocks.length)} summaries`, () => open.tab("view")),
+    part("covered", 0, state.covered, `stand in the view as ${number(state.blocks.length)} summaries`, () => byId("tab-view").click()),
     ...pins.map((row) => part("pinned", row.message, row.message + 1, `is kept word for word, ${tokens(row.tokens)}`)),
     part("raw", state.covered, state.messages, "are in the view word for word"),
   ].filter(({ start, stop }) => start < stop);
@@ -160,7 +157,7 @@ const kindName = (kind) => (kind === "tool" ? "tool result" : kind);
 function band(name, parts, places, none = "Nothing yet.") {
   const track = make("div", { class: "track", role: "group", "aria-label": name });
   parts.forEach((part, at) => {
-    const button = make("button", { type: "button", class: part.kind, "aria-label": part.says, tabindex: at ? -1 : 0, onclick: part.act });
+    const button = make("button", { type: "button", class: part.kind, "aria-label": part.says, tabindex: at ? -1 : 0, onclick: safely(part.act) });
     const left = places(part.start), right = places(part.stop);
     button.style.left = `${left * 100}%`;
     button.style.width = `${Math.max(right - left, 0) * 100}%`;
