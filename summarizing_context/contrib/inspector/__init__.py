@@ -103,7 +103,7 @@ def inspector_app(
         Route("/api/pin", pages.change, methods=["POST"]),
         Route("/api/{what}", pages.read),
     ]
-    return Starlette(routes=routes, middleware=[Middleware(Guard, checks_host=checks_host, access=access)])
+    return Starlette(routes=routes, middleware=[Middleware(guarded, checks_host=checks_host, access=access)])
 
 
 @dataclass(frozen=True)
@@ -435,26 +435,23 @@ class Access:
         return False, None
 
 
-class Guard:
-    """Refuses requests of other origins and under other names, and adds the headers above to every answer. Without
+def guarded(app: ASGIApp, *, checks_host: bool, access: Access | None) -> ASGIApp:
+    """Refuse requests of other origins and under other names, and add the headers above to every answer. Without
     `checks_host`, an application around this one has looked at the header Host, without `access` at who asks."""
 
-    def __init__(self, app: ASGIApp, *, checks_host: bool, access: Access | None) -> None:
-        self._app, self._checks_host, self._access = app, checks_host, access
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def guard(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            return await self._app(scope, receive, send)
+            return await app(scope, receive, send)
 
         given, status = Headers(scope=scope), 403
         opens_page = scope["method"] == "GET" and given.get("sec-fetch-dest") == "document"
-        reason = refusal(given, checks_host=self._checks_host, opens_page=opens_page)
+        reason = refusal(given, checks_host=checks_host, opens_page=opens_page)
         cookie: str | None = None
-        if reason is None and self._access is not None:
-            is_admitted, cookie = self._access.admits(scope)
+        if reason is None and access is not None:
+            is_admitted, cookie = access.admits(scope)
             reason, status = None if is_admitted else _NO_LINK, 401
 
-        async def guarded(message: Message) -> None:
+        async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 headers.update(HEADERS)
@@ -462,8 +459,10 @@ class Guard:
                     headers.append("Set-Cookie", cookie)
             await send(message)
 
-        answer = self._app if reason is None else JSONResponse({"error": reason}, status_code=status)
-        return await answer(scope, receive, guarded)
+        answer = app if reason is None else JSONResponse({"error": reason}, status_code=status)
+        return await answer(scope, receive, send_guarded)
+
+    return guard
 
 
 def refusal(headers: Headers, *, checks_host: bool, opens_page: bool = False) -> str | None:

@@ -229,11 +229,10 @@ class Passage:
         if len(body) > MAX_BYTES:
             return Response(status_code=413)
         made = await self._guarded(self._rewriter.rewrite(Plugin(), body, list(request.headers.raw)))
-        if made is None:
-            return Response(status_code=204)
-        made.record.status = 200 if made.record.changed else 204
-        self._rewriter.add(made.record)
-        if self._rewriter.proxy.shadow or not made.record.changed:
+        if made is not None:
+            made.record.status = 200 if made.record.changed else 204
+            self._rewriter.add(made.record)
+        if made is None or self._rewriter.proxy.shadow or not made.record.changed:
             return Response(status_code=204)
         return Response(made.body, media_type="application/json")
 
