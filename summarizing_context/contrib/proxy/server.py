@@ -64,9 +64,7 @@ _GOOGLE = (
     "address out of the client's base URL for Google, such as GOOGLE_GEMINI_BASE_URL"
 )
 
-_GOOGLES_PATH = re.compile(
-    r"^/(?:upload/)?v\d{1,3}(?:alpha|beta|internal)\d{0,3}(?:[/:]|$)|:[a-zA-Z]{0,30}(?:Contents?|Tokens|[pP]redict)$"
-)
+_GOOGLES_PATH = re.compile(r"^/(?:upload/)?v\d+(?:alpha|beta|internal)|:[a-zA-Z]*(?:Contents?|Tokens|[pP]redict)$")
 
 # Of what a provider answers, no browser may run a script: it would be a page of the inspector's origin.
 _NO_PAGE = [(b"content-security-policy", b"sandbox; default-src 'none'"), (b"x-content-type-options", b"nosniff")]
