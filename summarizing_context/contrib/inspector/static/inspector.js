@@ -4,7 +4,7 @@ import { ask, byId, inert, make, moment, number, safely } from "./dom.js";
 import * as panels from "./panels.js";
 
 const TABS = ["activations", "view", "search", "rules", "plan", "ledger"];
-const page = { sessions: [], id: null, tab: "activations", state: null, busy: false, again: false, drawn: {}, said: null };
+const page = { sessions: [], id: null, tab: "activations", state: null, busy: false, again: false, drawn: new Map(), said: null };
 
 function notice(text) {
   byId("notice").textContent = inert(text ?? "");
@@ -20,7 +20,7 @@ async function refresh() {
     page.sessions = sessions;
     byId("store").textContent = inert(store);
     if (!sessions.some((one) => one.session_id === page.id)) page.id = sessions[0]?.session_id ?? null;
-    redraw("sessions", [page.id, sessions], drawSessions);
+    redraw(drawSessions, [page.id, sessions]);
     if (page.id !== null) await show(page.id);
     byId("empty").hidden = page.id !== null;
     byId("session").hidden = page.id === null;
@@ -45,11 +45,11 @@ async function show(id) {
   const info = page.sessions.find((one) => one.session_id === id);
   const { log, segments, blocks, view, activations, rules, plan } = state;
   panels.drawFigures(state, info);
-  redraw("ribbon", [id, log, segments, blocks, view.length], () => panels.drawRibbon(state));
-  redraw("activations", [id, activations], () => panels.drawActivations(state));
-  redraw("view", [id, view], () => panels.drawView(state));
-  redraw("rules", [id, rules], () => panels.drawRules(state));
-  redraw("plan", [id, plan], () => panels.drawPlan(state));
+  redraw(panels.drawRibbon, [id, log, segments, blocks, view.length], state);
+  redraw(panels.drawActivations, [id, activations], state);
+  redraw(panels.drawView, [id, view], state);
+  redraw(panels.drawRules, [id, rules], state);
+  redraw(panels.drawPlan, [id, plan], state);
   if (fresh) panels.drawSearch(state);
   if (page.tab === "ledger") await panels.drawLedger(state);
   byId("undo").disabled = !state.activations.some((one) => one.can_undo && !one.is_undone && !one.undoes);
@@ -58,11 +58,10 @@ async function show(id) {
 }
 
 // Only what has changed is drawn, so that nobody loses the focus or a place in a list.
-function redraw(name, value, draw) {
+function redraw(draw, value, state) {
   const text = JSON.stringify(value);
-  if (page.drawn[name] === text) return;
-  page.drawn[name] = text;
-  draw();
+  if (page.drawn.get(draw) !== text) draw(state);
+  page.drawn.set(draw, text);
 }
 
 function drawSessions() {
@@ -78,7 +77,7 @@ const choose = safely(async (id) => {
   page.state = null;
   page.said = null;
   location.hash = encodeURIComponent(id);
-  redraw("sessions", [id, page.sessions], drawSessions);
+  redraw(drawSessions, [id, page.sessions]);
   byId("pointed").textContent = "";
   await show(id);
   byId("main").focus();

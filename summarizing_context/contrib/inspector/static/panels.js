@@ -30,7 +30,7 @@ function figure(name, value, about, extra) {
 
 export function drawActivations(state) {
   const rows = state.activations.map((one) => make("tr", { class: one.is_undone ? "undone" : "" },
-    make("th", { scope: "row" }, make("button", { type: "button", class: "link", onclick: safely(() => showActivation(state.session, one.number)), "aria-label": `Activation ${one.number}: what left the view` }, `#${one.number}`)),
+    make("th", { scope: "row" }, link(`#${one.number}`, () => showActivation(state.session, one.number), { "aria-label": `Activation ${one.number}: what left the view` })),
     [moment(one.time), one.why, `${number(one.tokens_before)} → ${number(one.tokens_after)}`].map((shown) => make("td", {}, shown)),
     [number(one.prefix_kept), number(one.resent), `${number(one.covered_from)} → ${number(one.covered_to)}`].map((shown) => make("td", { class: "amount" }, shown))));
   const heads = ["no.", "when", "why", "tokens before → after", "prefix kept", "sent anew", "messages covered"];
@@ -42,7 +42,9 @@ export function drawActivations(state) {
 const table = (kind, caption, heads, rows) => make("table", { class: kind }, make("caption", {}, caption),
   make("thead", {}, make("tr", {}, heads.map((head) => make("th", { scope: "col" }, head)))), make("tbody", {}, rows));
 
-const link = (text, act) => make("button", { type: "button", class: "link", onclick: safely(act) }, text);
+const pressed = (kind) => (text, act, more = {}) => make("button", { type: "button", class: kind, disabled: act === null, onclick: act && safely(act), ...more }, text);
+
+const link = pressed("link"), step = pressed("button");
 
 export function drawView(state) {
   const names = { system: "system prompt", pin: "kept word for word", header: "summaries of the past", block: "rules and memories", tail: "newest messages" };
@@ -185,8 +187,6 @@ function scrolled(name, kind, content = []) {
   return make("div", { class: `${kind} scroll`, role: "region", "aria-label": name, tabindex: 0 }, content);
 }
 
-const step = (text, act) => make("button", { type: "button", class: "button", disabled: act === null, onclick: act && safely(act) }, text);
-
 export async function showMessages(id, start, stop) {
   const list = make("div", { class: "list" });
   openDialog(upper(span(start, stop)), list);
@@ -222,7 +222,7 @@ export async function showActivation(id, number_) {
   const back = { number: one.number, act: () => showActivation(id, number_) };
   const left = one.left.length ? scrolled("Messages that left the view", "list", one.left.map((row) => spoken(id, row))) : note(whyNone(one));
   const blocks = one.blocks === null ? note("What the blocks held is no longer kept.") : scrolled("Summaries of the past", "cards", one.blocks.map((block, at) =>
-    make("div", { class: "one" }, make("button", { type: "button", class: "link", onclick: safely(() => showBlock(id, one.blocks, at, "tree", back)) }, upper(span(block.start, block.stop))),
+    make("div", { class: "one" }, link(upper(span(block.start, block.stop)), () => showBlock(id, one.blocks, at, "tree", back)),
       make("p", { class: "by" }, `${madeBy(block)}, ${tokens(block.tokens)}`),
       make("pre", { class: "summary short" }, block.text))));
   openDialog(`Activation ${one.number}`,
