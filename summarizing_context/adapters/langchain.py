@@ -14,7 +14,7 @@ import weakref
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from contextvars import Context
 from typing import Any, TypeVar
 
@@ -30,6 +30,7 @@ try:
     from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
     from langchain_core.language_models import BaseChatModel
     from langchain_core.messages import AIMessage, BaseMessage, ChatMessage, HumanMessage, SystemMessage, ToolMessage
+    from langchain_core.messages.tool import default_tool_parser
     from langchain_core.messages.utils import convert_to_messages
     from langchain_core.tools import StructuredTool
     from langchain_core.utils.function_calling import convert_to_openai_tool
@@ -317,10 +318,10 @@ def _changed(message: BaseMessage, row: Message, own: Mapping[str, Any]) -> Base
         content = [own.get(json.dumps(block, sort_keys=True), block) for block in content]
     if not isinstance(message, AIMessage):
         return message.model_copy(update={"content": content})
-    calls = _calls_of(row)
+    valid, invalid = default_tool_parser(row.get("tool_calls") or [])
     if isinstance(message.content, list):  # and behind it the blocks of calls that have stayed
         args = {call["id"]: call["args"] for call in message.tool_calls}
-        stayed = {call["id"] for call in calls["tool_calls"] if args.get(call["id"]) == call["args"]}
+        stayed = {call["id"] for call in valid if args.get(call["id"]) == call["args"]}
         said: list[Any] = [block for block in message.content if isinstance(block, dict) and _is_call(block)]
         blocks = [block for block in said if block.get("call_id", block.get("id")) in stayed]
         if blocks and isinstance(content, str):
@@ -328,19 +329,5 @@ def _changed(message: BaseMessage, row: Message, own: Mapping[str, Any]) -> Base
         content = [*content, *blocks] if blocks else content
     as_written = ("tool_calls", "function_call")  # by a provider
     kept = {name: value for name, value in message.additional_kwargs.items() if name not in as_written}
+    calls = {"tool_calls": valid, "invalid_tool_calls": invalid}
     return message.model_copy(update={"content": content, **calls, "additional_kwargs": kept})
-
-
-def _calls_of(row: Message) -> dict[str, list[Any]]:
-    """Return a row's calls in both of LangChain's lists."""
-    calls: dict[str, list[Any]] = {"tool_calls": [], "invalid_tool_calls": []}
-    for call in row.get("tool_calls") or ():
-        made = {"name": call["function"]["name"], "args": call["function"]["arguments"], "id": call["id"]}
-        args: Any = None
-        with suppress(ValueError):
-            args = json.loads(made["args"])
-        if isinstance(args, dict):
-            calls["tool_calls"].append({**made, "args": args, "type": "tool_call"})
-        else:
-            calls["invalid_tool_calls"].append({**made, "error": None, "type": "invalid_tool_call"})
-    return calls

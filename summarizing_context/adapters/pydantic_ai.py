@@ -118,15 +118,14 @@ def _rows(messages: Sequence[host.ModelMessage]) -> Iterator[_Row]:
     """Yield rows with names made of their content: the same in every process, whatever stands before them."""
     for message in messages:
         if isinstance(message, host.ModelResponse):
-            row: Message = {"role": "assistant", "content": []}
+            others = [part for part in message.parts if not isinstance(part, host.ToolCallPart)]
+            content = [part.content if isinstance(part, host.TextPart) else part for part in others]
+            row: Message = {"role": "assistant", "content": _content(content)}
             for part in message.parts:
                 if isinstance(part, host.ToolCallPart):
                     function = {"name": part.tool_name, "arguments": part.args_as_json_str()}
                     call = {"id": part.tool_call_id, "type": "function", "function": function}
                     row.setdefault("tool_calls", []).append(call)
-                else:
-                    row["content"].append(part.content if isinstance(part, host.TextPart) else part)
-            row["content"] = _content(row["content"])
             ids = [getattr(part, "id", None) for part in message.parts]  # a provider refuses one that comes twice
             yield _Row({**row, _NAME: shared.digest_of(canonical_json([row, *ids]).encode())}, message, None)
             continue
@@ -221,11 +220,9 @@ def _messages(view: Iterable[Message], rows: Sequence[_Row]) -> list[host.ModelM
                 blocks = [] if isinstance(message["content"], str) else message["content"]
                 content = [files.get(canonical_json(block), block.get("text", "")) for block in blocks]
                 parts.append(host.UserPromptPart(text if all(isinstance(item, str) for item in content) else content))
-        if origin is None:
-            messages.append(host.ModelRequest(parts=parts))
-        else:
-            same = list(map(id, parts)) == list(map(id, origin.parts))
-            messages.append(origin if same else replace(origin, parts=parts))
+        origin = origin or host.ModelRequest(parts=[])
+        same = list(map(id, parts)) == list(map(id, origin.parts))
+        messages.append(origin if same else replace(origin, parts=parts))
     return messages
 
 

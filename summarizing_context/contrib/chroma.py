@@ -46,13 +46,13 @@ class ChromaVectors:
             await self._run(client.close)
 
     async def missing(self, recipe: str, numbers: Sequence[int], size: int) -> list[int]:
-        return await self._marks.missing(_mark(recipe, size), numbers, 0)
+        return await self._marks.missing(_names(recipe, size)[1], numbers, 0)
 
     async def save(self, recipe: str, vectors: Mapping[int, bytes]) -> None:
         """Keep vectors, then their marks: what is marked is there."""
         for size in {len(vector) for vector in vectors.values()}:
             some = {number: vector for number, vector in vectors.items() if len(vector) == size}
-            name, mark = _collection(recipe, size), _mark(recipe, size)
+            name, mark = _names(recipe, size)
             if name not in self._swept:  # once for each opening: take out what no mark names any longer
                 self._swept.add(name)
                 table = await self._run(partial(self._table, name))
@@ -65,12 +65,12 @@ class ChromaVectors:
     async def near(self, recipe: str, numbers: Sequence[int], query: bytes) -> dict[int, float]:
         missing = set(await self.missing(recipe, numbers, len(query)))
         there = [number for number in numbers if number not in missing]
-        name = _collection(recipe, len(query))
+        name, mark = _names(recipe, len(query))
         scores = await self._run(partial(self._cosines, name, there, query)) if there else {}
         if len(scores) < len(there):  # the folder was removed, or is an older copy
             lost = [number for number in there if number not in scores]
             logger.warning("vectors are gone; the next search makes them again", extra={"vectors": len(lost)})
-            await self._marks.save(_mark(recipe, len(query)), dict.fromkeys(lost, b"-"))  # no mark any longer
+            await self._marks.save(mark, dict.fromkeys(lost, b"-"))  # no mark any longer
         return scores
 
     # What follows runs in a thread, one call at a time: Chroma blocks.
@@ -119,11 +119,7 @@ def _slices(numbers: Iterable[int]) -> list[list[str]]:
     return [ids[start : start + 2_000] for start in range(0, len(ids), 2_000)]
 
 
-def _mark(recipe: str, size: int) -> str:
-    """Return the recipe under which SQLite says that Chroma has a vector of so many bytes, of 32-bit floats."""
-    return f"chroma {size // 4} {recipe}"
-
-
-def _collection(recipe: str, size: int) -> str:
-    """Return the name of the vectors of one recipe and length."""
-    return f"memory-{hashlib.sha256(recipe.encode()).hexdigest()[:32]}-{size // 4}"
+def _names(recipe: str, size: int) -> tuple[str, str]:
+    """Return the name of the collection of the vectors of one recipe that take so many bytes, of 32-bit floats, and the
+    recipe under which SQLite says that Chroma has one."""
+    return f"memory-{hashlib.sha256(recipe.encode()).hexdigest()[:32]}-{size // 4}", f"chroma {size // 4} {recipe}"

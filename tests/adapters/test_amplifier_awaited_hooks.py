@@ -9,7 +9,7 @@ import anyio
 import pytest
 from amplifier_core.testing import MockCoordinator
 
-from summarizing_context.adapters.amplifier import events as amplifier_events
+from summarizing_context.adapters.amplifier import manager as amplifier_manager
 from tests.adapters.host import mounted
 from tests.behaviour.contexts import TINY, Provider
 
@@ -49,7 +49,7 @@ async def test_a_hook_has_acted_before_the_view_and_may_use_the_context():
 @pytest.mark.parametrize("hooks", ["await", "background"])
 async def test_a_hook_that_fails_or_hangs_costs_no_view(monkeypatch, hooks):
     if hooks == "await":
-        monkeypatch.setattr(amplifier_events, "_SEND_WITHIN", 0.5)
+        monkeypatch.setattr(amplifier_manager, "_SEND_WITHIN", 0.5)
     ended: list[str] = []
 
     async def hang(event: str, data: dict[str, Any]) -> None:

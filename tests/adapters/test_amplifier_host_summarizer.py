@@ -12,7 +12,7 @@ from amplifier_core.llm_errors import AbortError, LLMTimeoutError, RateLimitErro
 from amplifier_core.message_models import ToolCall, Usage
 
 from summarizing_context import Settings, SummaryJob, errors, open_context
-from summarizing_context.adapters.amplifier.plan import choose_provider
+from summarizing_context.adapters.amplifier.manager import choose_provider
 from summarizing_context.summarizers.host import HostSummarizer, in_summary
 from tests.adapters.host import SMALL, Model, session_of, until
 from tests.behaviour.contexts import fill

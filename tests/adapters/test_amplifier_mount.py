@@ -18,7 +18,7 @@ import yaml
 from amplifier_core.testing import MockCoordinator
 
 from summarizing_context import Settings, SettingsError, errors, mount, on_session_ready
-from summarizing_context.adapters.amplifier.plan import read_options
+from summarizing_context.adapters.amplifier.manager import read_options
 from summarizing_context.stores.sqlite.store import APPLICATION_ID
 from tests.adapters.host import mounted, session_of, unstamped
 from tests.behaviour.contexts import TINY

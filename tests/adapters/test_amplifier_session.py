@@ -15,7 +15,7 @@ from amplifier_core.testing import MockCoordinator
 
 from summarizing_context import BudgetError, ContextClosedError, SettingsError
 from summarizing_context.adapters.amplifier import SummarizingContextManager
-from summarizing_context.adapters.amplifier.events import ANNOUNCED
+from summarizing_context.adapters.amplifier.manager import ANNOUNCED
 from tests.adapters.host import ACT, SMALL, Loop, Model, mounted, session_of, unstamped, until, use
 from tests.behaviour.contexts import Provider
 

@@ -17,7 +17,8 @@ from starlette.routing import Mount
 
 from summarizing_context import Settings, open_context
 from summarizing_context.cli import main
-from summarizing_context.contrib.inspector import app, bound_socket, inspector_app
+from summarizing_context.contrib import inspector
+from summarizing_context.contrib.inspector import bound_socket, inspector_app
 from summarizing_context.errors import SettingsError
 from tests.inspector.sessions import COOKIES, HOSTILE, OPTIONS, RULE, app_of, fill, fill_store, started, writing
 from tests.laws.builders import session, user
@@ -109,15 +110,15 @@ async def test_a_session_is_told_with_its_log_segments_blocks_and_view(client):
 
 
 async def test_the_page_is_served_from_an_installation_of_links(store, tmp_path, monkeypatch):
-    shipped, files = app._FILES, tmp_path / "static"
+    shipped, files = inspector._FILES, tmp_path / "static"
     files.mkdir()
     for path in shipped.iterdir():
         (files / path.name).symlink_to(path)
-    monkeypatch.setattr(app, "_FILES", files)
+    monkeypatch.setattr(inspector, "_FILES", files)
     async with asking(app_of(store)) as client:
         for place, name in (("/", "index.html"), ("/static/inspector.js", "inspector.js")):
             assert (await client.get(place)).content == (shipped / name).read_bytes()
-        assert (await client.get("/static/..%2fapp.py")).status_code == 404
+        assert (await client.get("/static/..%2f__init__.py")).status_code == 404
 
 
 async def test_a_log_that_was_imported_is_told_within_its_budget_as_by_the_command(tmp_path, capsys):
@@ -155,11 +156,11 @@ async def test_only_pages_of_its_own_under_a_name_of_this_machine_may_ask(store)
         assert (answer.status_code, "s1" in answer.text) == ((200, True) if headers in OWN else (403, False)), headers
 
 
-SCRIPTS = ("inspector.js", "dom.js", "dialogs.js", "panels.js", "ribbon.js")
+SCRIPTS = ("inspector.js", "dom.js", "panels.js")
 SERVED = ["/", *(f"/static/{name}" for name in ("inspector.css", *SCRIPTS))]
 
 
-@pytest.mark.parametrize("path", [*SERVED, "/static/../app.py", "/api/session?id=none", "/none"])
+@pytest.mark.parametrize("path", [*SERVED, "/static/../__init__.py", "/api/session?id=none", "/none"])
 async def test_every_answer_says_what_a_browser_may_do_and_asks_nothing_of_other_hosts(client, path):
     answer = await client.get(path)
     policy = answer.headers["content-security-policy"]
@@ -197,21 +198,18 @@ async def test_an_undo_has_to_be_confirmed_by_name(client, store):
     assert (after["activations"][0]["tokens_after"], after["covered"]) == (told["tokens_after"], told["covered_to"])
 
 
-async def test_a_long_message_comes_in_parts_until_it_is_whole_and_hostile_text_as_json_alone(tmp_path):
-    path, long = tmp_path / "run.db", "".join(f"line {number}\n" for number in range(9_000))
-    await fill(path, "s1", 3, user(long), user(HOSTILE))
+async def test_a_long_message_comes_whole_and_hostile_text_as_json_alone(tmp_path):
+    """And messages come by pages, where they are many or long."""
+    path, long = tmp_path / "run.db", "".join(f"line {number}\n" for number in range(90_000))
+    await fill(path, "s1", 3, user(long), user(HOSTILE), user(long), user(long))
     async with asking(app_of(path)) as client:
         answer = await client.ask("messages", start=2, stop=3)
         assert answer.headers["content-type"] == "application/json"
         assert HOSTILE in json.loads(answer.content)["messages"][0]["text"]
-        row = (await client.told("messages", start=1, stop=2))["messages"][0]
-        text, left = row["text"], row["left"]
-        assert len(text) + left == len(long) > 3 * len(text)
-        while left:
-            more = await client.told("text", message=1, start=len(text))
-            text, left = text + more["text"], more["left"]
-        assert text == long
-        assert (await client.ask("text", message=999)).status_code == 404
+        first, rest = [await client.told("messages", start=start, stop=5) for start in (1, 4)]
+        assert [(row["text"] == long, row["left"]) for row in first["messages"]] == [(True, 0), (False, 0), (True, 0)]
+        assert (first["next"], rest["next"]) == (4, None)
+        assert rest["messages"][0]["text"] == long
 
 
 async def test_the_end_of_a_long_name_confirms_an_undo(tmp_path):

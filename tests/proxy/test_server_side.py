@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.laws.builders import assistant, system, user
-from tests.proxy.clients import TOOL, AnthropicAgent, between, status
+from tests.proxy.clients import TOOL, AnthropicAgent, begins_with, between, histories, status
 from tests.proxy.fake import SEAL, Fake, nothing
 from tests.proxy.test_wire import post
 
@@ -96,7 +96,9 @@ async def test_thinking_bound_to_its_beginning_is_never_refused_once_the_beginni
         return
     assert asks == [at >= first for at in range(len(records))]
     assert betas == ["a,thinking-binding-controls-2026-08-01" if asked else "a" for asked in asks]
-    assert all(record["prefix_kept"] == 1 for record in records[1:] if not record["activation"])
+    sent = histories(fake.seen)
+    kept = [begins_with(*pair) for pair in zip(sent[1:], sent, strict=False)]
+    assert all(one or record["activation"] for one, record in zip(kept, records[1:], strict=True))
     reasons = [record["activation"] for record in records if record["activation"]]
     assert len(reasons) > 2
     assert set(reasons) == {"high_water"}, "dropped blocks stay on the wire"

@@ -3,17 +3,15 @@
 const SERVICE = "{{SERVICE}}"
 const TOKEN_FILE = "{{TOKEN_FILE}}"
 
+const callOf = (id, name, input) => ({ id, type: "function", function: { name, arguments: JSON.stringify(input) } })
+
 /** The rows of a session as messages of Chat Completions, each with the rows that it stands for. */
 function chatOf(rows) {
   const chat = []
   for (const row of rows) {
     for (const { tool_use_id, text } of row.toolResults ?? [])
       chat.push({ rows: [row], result: tool_use_id, message: { role: "tool", tool_call_id: tool_use_id, content: text } })
-    const calls = (row.toolUses ?? []).map(({ tool_use_id, tool, input }) => ({
-      id: tool_use_id,
-      type: "function",
-      function: { name: tool, arguments: JSON.stringify(input) },
-    }))
+    const calls = (row.toolUses ?? []).map(({ tool_use_id, tool, input }) => callOf(tool_use_id, tool, input))
     if (!row.text && !calls.length) continue // thinking alone
     const last = chat.at(-1)
     if (row.role === "assistant" && last?.message.role === "assistant") {

@@ -5,6 +5,8 @@ import { readFile } from "node:fs/promises"
 const SERVICE = "{{SERVICE}}"
 const TOKEN_FILE = "{{TOKEN_FILE}}"
 
+const callOf = (id, name, input) => ({ id, type: "function", function: { name, arguments: JSON.stringify(input) } })
+
 /** A message as rows of Chat Completions: what was said, and a row for each result of a tool. */
 function rowsOf(message) {
   const { info, parts } = message
@@ -13,11 +15,7 @@ function rowsOf(message) {
   const rows = [{ message, row: { role: info.role, content: said.join("\n") } }]
   const calls = parts.filter((part) => part.type === "tool")
   if (!calls.length) return rows
-  rows[0].row.tool_calls = calls.map((part) => ({
-    id: part.callID,
-    type: "function",
-    function: { name: part.tool, arguments: JSON.stringify(part.state.input ?? {}) },
-  }))
+  rows[0].row.tool_calls = calls.map((part) => callOf(part.callID, part.tool, part.state.input ?? {}))
   for (const part of calls) {
     const content = part.state.status === "completed" ? part.state.output : part.state.error
     if (content !== undefined) rows.push({ message, part, row: { role: "tool", tool_call_id: part.callID, content } })

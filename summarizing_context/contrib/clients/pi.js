@@ -10,6 +10,8 @@ const textOf = (content) =>
     ? content
     : content.map((block) => (block.type === "text" ? block.text : block.type === "image" ? "[image]" : "")).join("")
 
+const callOf = (id, name, input) => ({ id, type: "function", function: { name, arguments: JSON.stringify(input) } })
+
 /** An entry of a session as a row of Chat Completions; undefined for what no model reads. */
 function rowOf(entry) {
   if (entry.type === "custom_message") return { role: "user", content: textOf(entry.content) }
@@ -21,11 +23,7 @@ function rowOf(entry) {
   if (role === "bashExecution") return { role: "user", content: `$ ${command}\n${output}` }
   if (role !== "assistant") return undefined
   const calls = content.filter((block) => block.type === "toolCall")
-  const tool_calls = calls.map(({ id, name, arguments: given }) => ({
-    id,
-    type: "function",
-    function: { name, arguments: JSON.stringify(given) },
-  }))
+  const tool_calls = calls.map(({ id, name, arguments: given }) => callOf(id, name, given))
   return { role, content: textOf(content), ...(calls.length && { tool_calls }) }
 }
 

@@ -5,8 +5,8 @@ Pure. A row keeps the JSON that the client sent for it. Where a view shows the r
 
 from __future__ import annotations
 
+import json
 import re
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, takewhile
@@ -19,7 +19,7 @@ from summarizing_context.adapters.response_items import COMPACTED, NAME, SERVER_
 from summarizing_context.adapters.response_items import Row as ItemRow
 from summarizing_context.evaluation.laws import view_parts
 from summarizing_context.messages.fences import fence
-from summarizing_context.messages.reading import message_text_parts, read_message
+from summarizing_context.messages.reading import encodable, message_text_parts, read_message
 from summarizing_context.messages.rendering import render_messages
 
 KEY = "_proxy"  # of a row's message: a digest of what the client said; never sent and never counted
@@ -42,7 +42,12 @@ class Row(NamedTuple):
     key: str  # equal for messages that say the same
 
 
-Shown = tuple[Message, Row | None]  # a message of a view, and the row that it shows just as it is
+class Shown(NamedTuple):
+    """A message of a view, the place of the row that it stands for, and whether it shows that just as it is."""
+
+    message: Message
+    place: int | None
+    is_whole: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,16 +66,11 @@ class Asked:
     bound_thinking: BoundThinking = "kept"
     cache: str | None = None  # how long the provider is asked to keep the beginning, in its words
     compacts: bool = False  # the client replaces its history by what is answered
-    window: int | None = None  # of the model, in tokens, as the client knows it
+    window: int | None = None  # of the model, in tokens
     stands_for: tuple[str, int, str] | None = None  # the first row does: a session, how many messages, their digest
     log: Sequence[Message] = ()  # as it is kept, where the client compacts
     goes_out: bool = True  # to a provider, with the view or as it is
     session: str = ""
-
-
-_ESCAPED = re.compile(
-    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[dD][89a-fA-F][0-9a-fA-F]{2}|\\.", re.DOTALL
-)
 
 
 def read_fields(body: bytes) -> Fields:
@@ -78,9 +78,7 @@ def read_fields(body: bytes) -> Fields:
     try:
         return msgspec.json.decode(body, type=Fields)
     except msgspec.DecodeError:
-        half = len(rb"\ud800")
-        whole = _ESCAPED.sub(lambda found: rb"\ufffd" if len(found[0]) == half else found[0], body)
-        return msgspec.json.decode(whole, type=Fields)
+        return msgspec.json.decode(msgspec.json.encode(encodable(json.loads(body.decode()))), type=Fields)
 
 
 def items_of(fields: Fields, name: str) -> list[bytes]:
@@ -129,7 +127,12 @@ def bare(message: Mapping[str, Any]) -> Message:
     return {name: value for name, value in message.items() if not name.startswith("_") and name != "metadata"}
 
 
-def encoded(fields: Fields, name: str, items: Sequence[Out]) -> bytes:
+def written(asked: Asked, shown: Sequence[Shown]) -> list[Out]:
+    """Return the messages of a view, those that it shows whole as the client wrote them."""
+    return [asked.rows[at].sent[0] if whole and at is not None else bare(message) for message, at, whole in shown]
+
+
+def encoded(fields: Mapping[str, Any], name: str, items: Sequence[Out]) -> bytes:
     """Return the body of a request whose list `name` has other items; all else is as the client wrote it."""
     history = [msgspec.Raw(item) if isinstance(item, bytes) else item for item in items]
     return msgspec.json.encode({**fields, name: history})
@@ -161,8 +164,7 @@ class Chat:
     def write(self, asked: Asked, shown: Sequence[Shown], *, drops_thinking: bool = False) -> bytes:
         """Return the body of the same request with a view of its rows. With `drops_thinking` the provider is asked to
         drop signed thinking that it would refuse."""
-        items = [bare(message) if row is None else row.sent[0] for message, row in shown]
-        return encoded(asked.fields, "messages", [*asked.lead, *items])
+        return encoded(asked.fields, "messages", [*asked.lead, *written(asked, shown)])
 
 
 _MARK = "cache_control"
@@ -232,46 +234,39 @@ class Anthropic:
         )
 
     def write(self, asked: Asked, shown: Sequence[Shown], *, drops_thinking: bool = False) -> bytes:
-        items: list[Out] = [bare(message) if row is None else row.sent[0] for message, row in shown]
-        header = next((items[at] for at, (message, _) in enumerate(shown) if KEY not in message), None)
+        items, messages = written(asked, shown), [one.message for one in shown]
+        header = next((item for item, message in zip(items, messages, strict=True) if KEY not in message), None)
 
         # the opening, with the effort that was set last in what does not stand behind
-        at = next((at for at, (message, _) in enumerate(shown) if message["role"] == "assistant"), len(items))
+        at = next((at for at, message in enumerate(messages) if message["role"] == "assistant"), len(items))
         said: list[Out] = [row.sent[0] for row in asked.opening]
-        behind = {message.get(KEY) for message, _ in shown[at:]}
+        behind = {message.get(KEY) for message in messages[at:]}
         efforts = [row.message[_EFFORT] for row in asked.rows if _EFFORT in row.message and row.key not in behind]
         if said or efforts:
-            if at and shown[at - 1][0]["role"] == "system":  # two may not stand beside each other
+            if at and messages[at - 1]["role"] == "system":  # two may not stand beside each other
                 said.append(items.pop(at := at - 1))
             said += [{"role": "system", "content": [], _EFFORT: effort} for effort in efforts[-1:]]
-            one: Message = {"role": "system", "content": []}
-            for message in map(_copied, said if len(said) > 1 else ()):  # of their efforts the last holds
-                content = message.get("content") or []
-                one["content"] += [{"type": "text", "text": content}] if isinstance(content, str) else content
-                one |= {name: message[name] for name in (_EFFORT,) if name in message}
-            items.insert(at, one if len(said) > 1 else said[0])
+            if len(said) > 1:  # of their efforts the last holds
+                parts = list(map(_copied, said))
+                one = {name: value for part in parts for name, value in part.items() if name == _EFFORT}
+                said = [{"role": "system", "content": [block for part in parts for block in _blocks(part)], **one}]
+            items.insert(at, said[0])
 
         # ours are the marks at the end of the header, and of all unless a field of the client's stands for that
         fields, history = asked.fields, [*asked.lead, *items]
-        auto = decoded(fields, _MARK)
-        ours, time = list[dict[str, Any]](), auto or {"type": "ephemeral"}
+        auto, ours = decoded(fields, _MARK), list[dict[str, Any]]()
         for at, item in enumerate(history):
             is_end = item is header or (not auto and at == len(history) - 1)
-            if not is_end and not (isinstance(item, bytes) and _MARK.encode() in item):
-                continue
-            message = _copied(item)
-            content = message.get("content")
-            theirs = [block.pop(_MARK) for block in _marked_blocks(content)]
-            time = theirs[-1] if theirs and not auto else time
-            if is_end:
-                blocks = [{"type": "text", "text": content}] if isinstance(content, str) else objects(content)
+            if is_end or (isinstance(item, bytes) and _MARK.encode() in item):
+                message = _copied(item)
+                theirs = [block.pop(_MARK) for block in _marked_blocks(message.get("content"))]
                 markable = ("text", "image", "document", "tool_use", "tool_result")
+                blocks = _blocks(message) if is_end else []
                 last = [block for block in blocks if block.get("type") in markable and block.get("text") != ""][-1:]
-                if last and isinstance(content, str):
+                if last:
                     message["content"] = blocks
                 ours += last
-            if theirs or is_end:
-                history[at] = message
+                history[at] = message if theirs or last else item
 
         # of its tools and system prompt as many as there is room for; what lasts for an hour first
         beside: dict[str, Any] = {name: decoded(fields, name) for name in ("tools", "system") if name in fields}
@@ -279,21 +274,25 @@ class Anthropic:
         spare = max(0, len(marked) + len(ours) + bool(auto) - _MAX_MARKS)
         for block in marked[:spare]:
             del block[_MARK]
-        is_short = False
+        is_short, own_mark = False, auto or {"type": "ephemeral"} | ({"ttl": asked.cache} if asked.cache else {})
         for block in [*marked[spare:], *ours, *([beside] if auto else [])]:
-            mark = block.get(_MARK) or time
+            mark = block.get(_MARK) or own_mark
             is_short = is_short or mark.get("ttl") != "1h"
             block[_MARK] = {"type": "ephemeral"} if is_short and mark.get("ttl") == "1h" else mark
         changed = {name: value for name, value in beside.items() if value != decoded(fields, name)}
         if drops_thinking:
             changed["thinking"] = dropping(decoded(fields, "thinking"))
-        own: Fields = {name: msgspec.Raw(msgspec.json.encode(value)) for name, value in changed.items()}
-        return encoded({**fields, **own}, "messages", history)
+        return encoded({**fields, **changed}, "messages", history)
 
 
 def _copied(item: Out) -> Message:
     copied: Message = msgspec.json.decode(item if isinstance(item, bytes) else msgspec.json.encode(item))
     return copied
+
+
+def _blocks(message: Message) -> list[dict[str, Any]]:
+    content = message.get("content")
+    return [{"type": "text", "text": content}] if content and isinstance(content, str) else objects(content)
 
 
 def _marked_blocks(blocks: object) -> Iterator[dict[str, Any]]:
@@ -350,13 +349,13 @@ class Responses:
         )
 
     def write(self, asked: Asked, shown: Sequence[Shown], *, drops_thinking: bool = False) -> bytes:
-        changed = [message for message, row in shown if row is None and (KEY in message or message["role"] != "user")]
-        keys = {message.get(KEY) for message in changed}
-        rows = [row for row in asked.rows if row.message["role"] != "tool" or row.key in keys] if changed else []
+        changed = [one.message for one in shown if not one.is_whole]
+        keys = {message.get(KEY) for message in changed if KEY in message or message["role"] != "user"}
+        rows = [row for row in asked.rows if row.message["role"] != "tool" or row.key in keys] if keys else []
         writer = ViewWriter([ItemRow(row.message, [msgspec.json.decode(item) for item in row.sent]) for row in rows])
         items: list[Out] = []
-        for message, row in shown:
-            items += writer.items(message) if row is None else row.sent
+        for message, at, is_whole in shown:
+            items += asked.rows[at].sent if is_whole and at is not None else writer.items(message)
         return encoded(asked.fields, "input", [*asked.lead, *items])
 
 
@@ -406,41 +405,28 @@ class Plugin(Chat):
         """Return the answer to the plug-in."""
         old = 0 if asked.stands_for is None else asked.stands_for[1]  # messages that the client has not
         lead = len(asked.lead) + (1 if old else 0) - old
-        places = defaultdict[str, list[int]](list)
-        for at, one in enumerate(asked.rows):
-            places[one.key].append(at)
-
-        # the messages of the view, each with its place among the rows; of those that say the same, the newest
-        placed: list[tuple[int | None, Message, bool]] = []
-        for message, row in reversed(shown):
-            held = places.get(message.get(KEY, ""))
-            placed.append((held.pop() if held else None, message, row is not None))
-        placed.reverse()
 
         # our own texts: the header, blocks, and what was put in for messages that the client has
-        parts = view_parts([message for _, message, _ in placed], [row.message for row in asked.rows])
-        ours = [
-            place is None and (part in ("header", "block") or not old)
-            for (place, _, _), part in zip(placed, parts, strict=True)
-        ]
+        messages = [one.message for one in shown]
+        parts = zip(shown, view_parts(messages, [row.message for row in asked.rows]), strict=True)
+        ours = [one.place is None and (part in ("header", "block") or not old) for one, part in parts]
 
         # of a compaction, all before the newest messages is one text
         said: list[dict[str, Any]] = []
         start = 0
         if asked.compacts:
-            start, at = len(placed), len(asked.rows)
-            while start and placed[start - 1][0] == at - 1 >= max(1, old):
+            start, at = len(shown), len(asked.rows)
+            while start and shown[start - 1].place == at - 1 >= max(1, old):
                 start, at = start - 1, at - 1
-            texts = [handover_line(asked.session, asked.log[:at])]
-            texts += view_texts([message for _, message, _ in placed[:start]], ours)
+            texts = [handover_line(asked.session, asked.log[:at]), *view_texts(messages[:start], ours)]
             said.append({"role": "user", "content": "\n\n".join(texts)})
-        rest = zip(placed[start:], ours[start:], strict=True)
-        for is_own, run in groupby(rest, lambda one: one[0][0] is not None and one[0][0] >= old):
-            shown_here, are_ours = zip(*run, strict=True)
+        places = range(start, len(shown))
+        for is_own, run in groupby(places, lambda at: (place := shown[at].place) is not None and place >= old):
+            held = list(run)
             if is_own:
-                for place, message, is_whole in shown_here:
-                    said.append({"at": lead + place} if is_whole else {"at": lead + place, "content": _text(message)})
-            elif texts := view_texts([message for _, message, _ in shown_here], are_ours):
+                for message, place, is_whole in (shown[at] for at in held):
+                    said.append({"at": lead + (place or 0)} | ({} if is_whole else {"content": _text(message)}))
+            elif texts := view_texts([messages[at] for at in held], [ours[at] for at in held]):
                 said.append({"role": "user", "content": "\n\n".join(texts)})
         return msgspec.json.encode({"messages": said})
 

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import re
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -17,13 +17,11 @@ from functools import partial
 from itertools import islice, takewhile
 from typing import Any
 
-import msgspec
-
-from summarizing_context import CacheFigures, Settings, load_models
+from summarizing_context import Settings, load_models
 from summarizing_context.adapters.open_sessions import Sessions, Window, digest_of, opened_store, session_id_from
-from summarizing_context.contrib.inspector.app import Access
+from summarizing_context.contrib.inspector import Access
 from summarizing_context.contrib.proxy import dialects
-from summarizing_context.contrib.proxy.dialects import KEY, Asked, Dialect, PassUnchanged, Plugin, Row, Shown, bare
+from summarizing_context.contrib.proxy.dialects import KEY, Asked, Dialect, PassUnchanged, Plugin, Row, Shown
 from summarizing_context.contrib.proxy.upstream import ClientSummarizer, Headers, Upstream, Usage, told_window
 from summarizing_context.errors import BudgetError, SettingsError, StoreError, SummarizingContextError, briefly
 from summarizing_context.messages.reading import read_message
@@ -67,7 +65,6 @@ class Rewritten:
     body: bytes
     asked: Asked
     dialect: Dialect
-    window: int  # of the model, in tokens
     record: Record
     drops_thinking: bool = False  # which a header has to allow
 
@@ -77,7 +74,6 @@ class _Known:
     """What is remembered of a session between its requests."""
 
     keys: list[str] = field(default_factory=list)  # of the history that was followed last
-    sent: dict[str, list[str]] = field(default_factory=dict)  # names of the messages that were sent last, by model
     ceilings: dict[str, int] = field(default_factory=dict)  # tokens that a model took at most, by model
     summarizer: ClientSummarizer | None = None
 
@@ -92,12 +88,22 @@ class Rewriter:
             raise SettingsError(
                 "native = 'prefer' is not for the proxy; leave it out, clients ask for blocks themselves"
             )
-        self.proxy, self.upstream, self.feed = proxy, Upstream(proxy.anthropic, proxy.openai), Feed(proxy)
+        self.proxy, self.upstream = proxy, Upstream(proxy.anthropic, proxy.openai)
         # by model and client: when its provider was asked last for its window, and its answer
         self._told: dict[tuple[str, str], tuple[float, asyncio.Task[int | None]]] = {}
         self._sessions = Sessions(proxy.settings, most=64, waits_for_disk=False, warns_of_room=False)
         self._recalled: set[str] = set()  # what names of unnamed clients' sessions begin with
         self._known: dict[str, _Known] = {}  # the one used last at the end
+
+        # what is told of the work
+        self.models = load_models(proxy.settings.prices)
+        self._records: deque[Record] = deque(maxlen=500)  # the newest at the end
+        self._sums: dict[str, dict[str, Any]] = {}  # over the requests of each session, the newest at the end
+        self._total = self._plugin_views = 0
+        self.passed_unchanged = 0  # requests that no view can be made for
+        self.failures = 0  # of the proxy, after which a request went on unchanged
+        self.last_failure: str | None = None
+        self._notices: dict[str, str] = {}  # by what each is about
 
     async def rewrite(self, dialect: Dialect, body: bytes, headers: Headers) -> Rewritten:
         """Return the request with a view. Raise `PassUnchanged` where no view can be made, and whatever the session
@@ -119,7 +125,6 @@ class Rewriter:
                 raise PassUnchanged(f"the session {name} does not hold these {count} messages")
             rows = [Row(one, (), str(one.get(KEY) or f"{at} of the log")) for at, one in enumerate(log)]
             asked = replace(asked, rows=[*rows, *asked.rows[1:]])
-        asked = replace(asked, session=name)
         known = self._known[name] = self._known.pop(name, _Known())
         if len(self._known) > 1_000:  # the one used longest ago is forgotten
             del self._known[next(iter(self._known))]
@@ -131,12 +136,13 @@ class Rewriter:
             known.summarizer.lend(headers)
         is_long = "claude" in asked.model and "context-1m" in told.get("anthropic-beta", "")
         window = asked.window or (1_000_000 if is_long else self._window(dialect, asked.model, client, headers))
+        asked = replace(asked, session=name, window=window)
         record = Record(name, client, dialect.name, asked.model, by_plugin=by_plugin)
-        return await self._viewed(Rewritten(body, asked, dialect, window, record), known)
+        return await self._viewed(Rewritten(body, asked, dialect, record), known)
 
     def _window(self, dialect: Dialect, model: str, client: str, headers: Headers) -> int:
         """Return the window of a model; the usual one until its provider has told, for which no request waits."""
-        if known := self.feed.models.window_of(model, client):
+        if known := self.models.window_of(model, client):
             return known
         now, key = time.monotonic(), (model, client)
         asked_at, asking = self._told.get(key, (0.0, None))
@@ -149,7 +155,7 @@ class Rewriter:
                 if tokens is None:
                     words = f"the window of the model {briefly(model)} is not known, so it is taken for "
                     words += f"{_USUAL_WINDOW:,} tokens; say how large a request may become with --budget"
-                    self.feed.notice(f"model {model}", words)
+                    self.notice(f"model {model}", words)
                 return tokens
 
             if len(self._told) >= 256:
@@ -168,17 +174,17 @@ class Rewriter:
             for name in reversed(stored[:8]):  # the newest may be this one
                 async with self._sessions.use(name) as context:
                     self._known.setdefault(name, _Known()).keys = _lasting(await context.get_messages())
-        ends = {tuple(known.keys[-_ANCHOR:]): name for name, known in self._known.items() if name.startswith("chat:")}
+        chats = {name: known.keys for name, known in self._known.items() if name.startswith("chat:")}
+        ends = {tuple(held[-_ANCHOR:]): name for name, held in chats.items()}
         found = (ends.get(tuple(keys[max(0, stop - _ANCHOR) : stop])) for stop in range(len(keys), 0, -1))
         if (nearest := next(filter(None, found), None)) is not None:
             return nearest
 
         # one whose newest message the client now shows without the few before it, such as files that move to the end
-        for name, known in reversed(self._known.items()):
-            both = zip(keys[:-1], known.keys[:-1], strict=False)
+        for name, held in reversed(chats.items()):
+            both = zip(keys[:-1], held[:-1], strict=False)
             same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], both))
-            is_near = same and len(known.keys) - 1 - same <= _ANCHOR and name.startswith("chat:")
-            if is_near and keys[same] == known.keys[-1]:
+            if same and len(held) - 1 - same <= _ANCHOR and keys[same] == held[-1]:
                 return name
         return base + digest_of("".join(keys).encode())[:12]
 
@@ -210,7 +216,7 @@ class Rewriter:
         if ceiling < 3_000:  # that is not too long for any model, whatever the words of an error
             return None
         known.ceilings[record.model] = ceiling
-        await self.observe(record, Usage())
+        await self.observe(record)
         made = await self._viewed(replace(before, record=replace(record, replayed=True)), known)
         return made if made.record.view_tokens < record.view_tokens else None
 
@@ -219,14 +225,16 @@ class Rewriter:
         if (known := self._known.get(replayed.session)) is not None:
             known.ceilings.pop(replayed.model, None)
 
-    async def observe(self, record: Record, usage: Usage | None) -> None:
-        """Tell the session what was counted for its last view: nothing where it has failed, None if unknown."""
+    async def observe(self, record: Record) -> None:
+        """Tell the session what was counted for its last view, where that is known: nothing where it has failed."""
+        usage = record.usage if 200 <= record.status < 300 else Usage()
         async with self._sessions.use(record.session) as context:
-            view = context.last_view
+            view = None if self.proxy.shadow else context.last_view
             if usage is not None and view is not None and view.tokens == record.view_tokens:
                 counts = asdict(usage)
                 await context.observe_usage(counts.pop("input"), output_tokens=counts.pop("output"), **counts)
-            self.feed.note_cache(record.session, context.statistics().cache)
+            if record.session in self._sums:  # what its requests took, since the proxy has opened it
+                self._sums[record.session]["cache"] = asdict(context.statistics().cache)
 
     async def undo(self, name: str) -> None:
         async with self._sessions.use(name) as context:
@@ -249,7 +257,7 @@ class Rewriter:
         keys = [row.key for row in asked.rows]
         ceiling = known.ceilings.get(asked.model)
         limit = min((limit for limit in (self.proxy.budget, ceiling) if limit is not None), default=None)
-        window = Window(dialect.name, asked.model, made.window, asked.max_output, asked.cache)
+        window = Window(dialect.name, asked.model, asked.window, asked.max_output, asked.cache)
         async with self._sessions.use(record.session, known.summarizer) as context:
             await context.follow([row.message for row in asked.rows], keys=keys)
             record.messages = record.sent_messages = len(keys)
@@ -276,20 +284,20 @@ class Rewriter:
             known.keys = _lasting([row.message for row in asked.rows])
 
             # what the view shows just as the client sent it goes on so
-            rows = {row.key: row for row in asked.rows}  # of those that say the same, the newest
+            places = defaultdict[str, list[int]](list)
+            for at, key in enumerate(keys):
+                places[key].append(at)
             shown: list[Shown] = []
-            for message in view.shared:
-                row = rows.get(message.get(KEY, ""))
-                shown.append((message, row if row is not None and message == row.message else None))
-            names = [row.key if row else digest_of(msgspec.json.encode(bare(message))) for message, row in shown]
-        if before := known.sent.get(asked.model):
-            differ = (at for at, (one, other) in enumerate(zip(before, names, strict=False)) if one != other)
-            record.prefix_kept = round(next(differ, min(len(before), len(names))) / len(before), 4)
-        known.sent[asked.model] = names
-        drops = asked.bound_thinking == "asked" and (names != keys or view.rewritten_prefix)
-        record.changed = names != keys or asked.must_change or drops
+            for message in reversed(view.shared):  # of rows that say the same, the newest
+                held = places.get(message.get(KEY, ""))
+                place = held.pop() if held else None
+                shown.append(Shown(message, place, place is not None and message == asked.rows[place].message))
+            shown.reverse()
+        is_other = [one.place if one.is_whole else None for one in shown] != list(range(len(keys)))
+        drops = asked.bound_thinking == "asked" and (is_other or view.rewritten_prefix)
+        record.changed = is_other or asked.must_change or drops
         record.sent_messages = len(shown)
-        if names != keys and ceiling is None:
+        if is_other and ceiling is None:
             self._tell_least(record, least)
         if not record.changed:
             return made
@@ -302,58 +310,9 @@ class Rewriter:
             about = f"{record.client} with {record.model}"
             words = f"a budget of {record.budget:,} tokens is too small for {about}: its system prompt and tools alone "
             words += f"take about {record.fixed_tokens:,}; the least useful budget is {least:,} tokens"
-            self.feed.notice(f"budget of {about}", words)
+            self.notice(f"budget of {about}", words)
 
-
-def _lasting(messages: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the keys of a history, without what the client's system says at its end, which aider moves along."""
-    moves = sum(1 for _ in takewhile(lambda message: message["role"] in ("system", "developer"), reversed(messages)))
-    return [str(message.get(KEY)) for message in messages[: len(messages) - moves]]
-
-
-# What the proxy tells of its work: a record of each request, and figures for each session. No text, and no key.
-
-
-@dataclass(slots=True)
-class Record:
-    """One request that a view was made for, or could have been."""
-
-    session: str
-    client: str
-    dialect: str
-    model: str
-    by_plugin: bool = False  # a view that a plug-in asked for: no request to a provider
-    messages: int = 0  # of the client's history
-    sent_messages: int = 0
-    tokens: int = 0  # of the history, as we count
-    view_tokens: int = 0  # of what was sent in its place
-    fixed_tokens: int = 0  # of system prompt and tools
-    activation: str | None = None  # its reason
-    prefix_kept: float | None = None  # share of the messages sent before with which this request begins
-    changed: bool = False  # whether a view was sent
-    replayed: bool = False  # after the provider had found it too long
-    budget: int = 0  # tokens that the request may have, system prompt and tools too
-    least_budget: int | None = None  # tokens that would do for this client; None where the budget does
-    status: int = 0  # of the provider's answer; 0 where there was none
-    usage: Usage | None = None
-    cost: float | None = None  # dollars
-    at: float = 0.0  # seconds since 1970
-    number: int = 0  # of the record, from 1 on
-
-
-class Feed:
-    """The records of the proxy, the newest at the end."""
-
-    def __init__(self, proxy: ProxySettings) -> None:
-        self._proxy, self.models = proxy, load_models(proxy.settings.prices)
-        self._started = time.time()
-        self._records: deque[Record] = deque(maxlen=500)
-        self._sessions: dict[str, dict[str, Any]] = {}  # sums over the requests of each, the newest at the end
-        self._total = self._plugin_views = 0
-        self.passed_unchanged = 0  # requests that no view can be made for
-        self.failures = 0  # of the proxy, after which a request went on unchanged
-        self.last_failure: str | None = None
-        self._notices: dict[str, str] = {}  # by what each is about
+    # What the proxy tells of its work: a record of each request, and figures for each session. No text, and no key.
 
     def failed(self, words: str, error: Exception) -> None:
         """Tell that something in the proxy has failed: what that did, and the kind of the error. Only errors of this
@@ -374,7 +333,7 @@ class Feed:
     def add(self, record: Record) -> None:
         self._total += 1
         self._plugin_views += record.by_plugin
-        record.at, record.number = time.time(), self._total
+        record.at = time.time()
         usage, price = record.usage or Usage(), self.models.price_of(record.model)
         written = {"written": usage.cache_write, "written_long": usage.cache_write_long}
         total = usage.input + usage.cache_read + sum(written.values())
@@ -393,41 +352,62 @@ class Feed:
             "cost": record.cost or 0.0,
         }
         named = ("session", "client", "model", "messages", "tokens", "view_tokens")
-        before = self._sessions.pop(record.session, {})
-        self._sessions[record.session] = {
-            **{name: getattr(record, name) for name in named},
-            **{name: before.get(name, 0) + value for name, value in sums.items()},
-            "last_at": record.at,
-            "cache": before.get("cache"),
-        }
-        if len(self._sessions) > 500:
-            del self._sessions[next(iter(self._sessions))]
-
-    def note_cache(self, session: str, figures: CacheFigures) -> None:
-        """Keep what the requests of a session took, since the proxy has opened it."""
-        if session in self._sessions:
-            self._sessions[session]["cache"] = asdict(figures)
+        before = self._sums.pop(record.session, {"cache": None})
+        newest = {name: getattr(record, name) for name in named}
+        self._sums[record.session] = before | newest | {name: before.get(name, 0) + sums[name] for name in sums}
+        if len(self._sums) > 500:
+            del self._sums[next(iter(self._sums))]
 
     def cache_of(self, session: str) -> dict[str, Any] | None:
         """Return what the requests of a session took; None where nothing is known of it."""
-        return self._sessions.get(session, {}).get("cache")
+        return self._sums.get(session, {}).get("cache")
 
     def status(self) -> dict[str, Any]:
-        proxy = self._proxy
+        proxy = self.proxy
         return {
             **{name: getattr(proxy, name) for name in ("anthropic", "openai", "budget", "shadow")},
             "summarizer": "client" if proxy.lends else proxy.settings.summarizer,
             "store": str(proxy.settings.store),
-            "started_at": self._started,
             "requests": self._total - self._plugin_views,
             "plugin_views": self._plugin_views,
             "passed_unchanged": self.passed_unchanged,
             "failures": self.failures,
             "last_failure": self.last_failure,
             "notices": list(self._notices.values()),
-            "sessions": list(reversed(self._sessions.values())),
+            "sessions": list(reversed(self._sums.values())),
             "records": list(map(asdict, self._records)),
         }
+
+
+def _lasting(messages: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the keys of a history, without what the client's system says at its end, which aider moves along."""
+    moves = sum(1 for _ in takewhile(lambda message: message["role"] in ("system", "developer"), reversed(messages)))
+    return [str(message.get(KEY)) for message in messages[: len(messages) - moves]]
+
+
+@dataclass(slots=True)
+class Record:
+    """One request that a view was made for, or could have been."""
+
+    session: str
+    client: str
+    dialect: str
+    model: str
+    by_plugin: bool = False  # a view that a plug-in asked for: no request to a provider
+    messages: int = 0  # of the client's history
+    sent_messages: int = 0
+    tokens: int = 0  # of the history, as we count
+    view_tokens: int = 0  # of what was sent in its place
+    fixed_tokens: int = 0  # of system prompt and tools
+    activation: str | None = None  # its reason
+    changed: bool = False  # whether a view was sent
+    replayed: bool = False  # after the provider had found it too long
+    budget: int = 0  # tokens that the request may have, system prompt and tools too
+    least_budget: int | None = None  # tokens that would do for this client; None where the budget does
+    status: int = 0  # of the provider's answer; 0 where there was none
+    usage: Usage | None = None
+    cost: float | None = None  # dollars
+    at: float = 0.0  # seconds since 1970
 
 
 # Who asks, and which session it belongs to. A client's own id holds several histories: the main one, those of its

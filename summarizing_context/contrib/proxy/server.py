@@ -1,7 +1,6 @@
 """The proxy: who may ask, which requests get a view, what becomes of their replies, and the server around all that.
 
-Programs that know the token may ask, and never a page that a browser has open, but for the inspector's own. Without a
-token, a page could reach the loopback under a name of its own (DNS rebinding), so the header Host must name an address.
+Programs that know the token may ask, and never a page that a browser has open, but for the inspector's own.
 
 Whatever fails before a view is made to its end is logged by its kind alone, and the request goes on as it came.
 """
@@ -34,20 +33,21 @@ from summarizing_context.errors import MissingExtraError, SettingsError, briefly
 try:
     import httpx2
     from starlette.applications import Starlette
+    from starlette.datastructures import Headers as StarletteHeaders
     from starlette.requests import ClientDisconnect, Request
     from starlette.responses import JSONResponse, Response
     from starlette.routing import BaseRoute, Mount, Route
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
     from summarizing_context.contrib.serving import Server, address_of, bound_socket, end_process_in_time
 except ImportError as error:
     raise MissingExtraError("proxy", "the proxy needs starlette, uvicorn and httpx2") from error
 
-from summarizing_context.contrib.inspector.app import inspector_app, is_local, is_own
+from summarizing_context.contrib.inspector import inspector_app, refusal
 from summarizing_context.contrib.proxy.dialects import Anthropic, Chat, Dialect, PassUnchanged, Plugin, Responses
 from summarizing_context.contrib.proxy.rewriter import ANTHROPIC, OPENAI, Rewriter, Rewritten
 from summarizing_context.contrib.proxy.rewriter import ProxySettings as ProxySettings
-from summarizing_context.contrib.proxy.upstream import TOKEN_HEADER, Headers, Reply, Usage, passed_on
+from summarizing_context.contrib.proxy.upstream import TOKEN_HEADER, Headers, Reply, passed_on
 from summarizing_context.stores.private_files import checked_token
 
 logger = logging.getLogger("summarizing_context.proxy")
@@ -64,10 +64,9 @@ _GOOGLE = (
     "address out of the client's base URL for Google, such as GOOGLE_GEMINI_BASE_URL"
 )
 
-_GOOGLES_PATH = re.compile(
-    r"^/(?:upload/)?v\d{1,3}(?:alpha|beta|internal)\d{0,3}(?:[/:]|$)|:[a-zA-Z]{0,30}(?:Contents?|Tokens|[pP]redict)$"
-)
+_GOOGLES_PATH = re.compile(r"^/(?:upload/)?v\d+(?:alpha|beta|internal)|:[a-zA-Z]*(?:Contents?|Tokens|[pP]redict)$")
 
+# Of what a provider answers, no browser may run a script: it would be a page of the inspector's origin.
 _NO_PAGE = [(b"content-security-policy", b"sandbox; default-src 'none'"), (b"x-content-type-options", b"nosniff")]
 
 _DIALECTS: dict[str, Dialect] = {  # by the path behind the version
@@ -98,8 +97,8 @@ def admitted(scope: Scope, token: str | None, pages: str) -> Scope:
         return {**scope, "raw_path": raw_path}
 
     # The token, in a header or in the path.
-    given = {name: value.decode("latin-1") for name, value in scope["headers"]}
-    told = given.get(TOKEN_HEADER, "")
+    given = StarletteHeaders(scope=scope)
+    told = given.get(TOKEN_HEADER.decode(), "")
     if path.startswith(_FOLDER):
         told, _, rest = path.removeprefix(_FOLDER).partition("/")
         folder = f"{_FOLDER}{told}".encode()
@@ -109,28 +108,23 @@ def admitted(scope: Scope, token: str | None, pages: str) -> Scope:
     if f"{path}/".startswith("/inspect/"):
         raise Refused(401, "the inspector opens by a link; `summarizing-context proxy status` prints one")
     if token is not None and not hmac.compare_digest(told.encode(), token.encode()):
-        at = given.get(b"host", "127.0.0.1:8377")
+        at = given.get("host", "127.0.0.1:8377")
         said = f"this proxy answers its user alone: the base URL has to hold its token, as in http://{at}/token/TOKEN. "
         kept = "the file proxy-token of ~/.config/summarizing-context; `proxy run` sets it for clients"
         raise Refused(401, f"{said}The proxy printed it at its start, and keeps it in {kept}")
 
     # A request that a page makes is known by its Origin, and one that opens a page by its Sec-Fetch headers.
-    host = given.get(b"host", "")
-    if token is None and not is_local(host):
-        raise Refused(403, "the header Host has to name this machine, such as 127.0.0.1")
-    if given.get(b"sec-fetch-mode") == "navigate" or given.get(b"sec-fetch-dest", "empty") != "empty":
+    if given.get("sec-fetch-mode") == "navigate" or given.get("sec-fetch-dest", "empty") != "empty":
         raise Refused(403, "this is no page: it answers programs, and a browser may open the inspector alone")
-    origins = [value.decode("latin-1") for name, value in scope["headers"] if name == b"origin"]
-    is_foreign = given.get(b"sec-fetch-site", "none") not in ("none", "same-origin")
-    if is_foreign or not all(is_own(origin, host) for origin in origins):
-        raise Refused(403, "requests from pages of other origins are refused")
+    if (reason := refusal(given, checks_host=token is None)) is not None:
+        raise Refused(403, reason)
 
     # What is spoken here. Of Anthropic's paths the server, a gateway perhaps, may ask for headers of Google's too.
-    asks_google = any(name.startswith(b"x-goog-") for name in given)
-    asks_google = asks_google and not path.startswith(("/v1/messages", "/messages"))
+    is_anthropics = path.startswith(("/v1/messages", "/messages"))
+    asks_google = not is_anthropics and any(name.startswith("x-goog-") for name in given)
     if asks_google or _GOOGLES_PATH.search(path) or b"&key=AIza" in b"&" + query:
         raise Refused(404, _GOOGLE)
-    if scope["method"] == "GET" and "websocket" in given.get(b"upgrade", "").lower():
+    if scope["method"] == "GET" and "websocket" in given.get("upgrade", "").lower():
         raise Refused(426, "WebSockets are not supported; send the same by POST, whose reply may be a stream of events")
     return {**scope, "path": path, "raw_path": raw_path}
 
@@ -175,22 +169,20 @@ class Passage:
             codings = [value for name, value in headers if name == b"content-encoding"]
             coding = b",".join(codings).decode("latin-1").lower()
             if coding.strip() not in ("", "identity"):
-                self._rewriter.feed.passed_unchanged += 1
+                self._rewriter.passed_unchanged += 1
                 words = f"request bodies coded as {briefly(coding)} cannot be read, and go on without a view"
-                self._rewriter.feed.notice(f"coding {coding}", f"{words}; let the client send them plain")
+                self._rewriter.notice(f"coding {coding}", f"{words}; let the client send them plain")
             else:
                 made = await self._guarded(self._rewriter.rewrite(dialect, body, headers))
 
         async def ask(asked: Rewritten | None) -> Reply:
             """Send what was made of the request, or the request as it came."""
-            data = body if asked is None or not asked.record.changed else asked.body
-            given = passed_on(headers, but=[b"content-length"])
-            if any(name in (b"content-length", b"transfer-encoding") for name, _ in headers):
-                given.append((b"content-length", str(len(data)).encode()))
+            given = [(name, value) for name, value in passed_on(headers) if name != b"content-length"]
             if asked is not None and asked.drops_thinking:
                 betas = [value for name, value in given if name == b"anthropic-beta" and value]
                 given = [(name, value) for name, value in given if name != b"anthropic-beta"]
                 given.append((b"anthropic-beta", b",".join([*betas, BINDING_BETA.encode()])))
+            data = body if asked is None else asked.body
             return await self._rewriter.upstream.send(scope["method"], path, given, data)
 
         try:
@@ -205,26 +197,25 @@ class Passage:
                         if reply.status in (400, 413):
                             self._rewriter.was_not_too_long(again.record)
                 if made is None:
-                    await reply.pass_on(send)
+                    await reply.pass_on(send, _NO_PAGE)
                     return
-                record, least = made.record, list[tuple[bytes, bytes]]()
+                record, more = made.record, [*_NO_PAGE]
                 record.status = reply.status
                 if record.least_budget is not None:  # the tokens that would do for this client
-                    least.append((b"x-summarizing-context-least-budget", str(record.least_budget).encode()))
+                    more.append((b"x-summarizing-context-least-budget", str(record.least_budget).encode()))
                 try:
-                    await reply.pass_on(send, least)
+                    await reply.pass_on(send, more)
                 finally:
                     record.usage = reply.usage
-                    self._rewriter.feed.add(record)
-                usage = Usage() if not 200 <= reply.status < 300 else record.usage
-                await self._guarded(self._rewriter.observe(record, None if self._rewriter.proxy.shadow else usage))
+                    self._rewriter.add(record)
+                await self._guarded(self._rewriter.observe(record))
             finally:
                 await reply.aclose()
         except httpx2.HTTPError as error:
             logger.info("a request was not answered", extra={"cause": type(error).__name__})
             if made is not None and not made.record.status:
-                self._rewriter.feed.add(made.record)
-                await self._guarded(self._rewriter.observe(made.record, Usage()))
+                self._rewriter.add(made.record)
+                await self._guarded(self._rewriter.observe(made.record))
             words = "cannot be reached" if isinstance(error, httpx2.ConnectError) else "broke off"
             with contextlib.suppress(RuntimeError):  # a reply has begun: the server cuts the connection
                 failed = own_error(502, f"the provider {words} ({type(error).__name__})")
@@ -232,17 +223,14 @@ class Passage:
 
     async def view(self, request: Request) -> Response:
         """Answer a plug-in with the view of its client's history; with 204 where that is to stay as it is."""
-        body = bytearray()
-        async for piece in request.stream():
-            body += piece
-            if len(body) > MAX_BYTES:
-                return Response(status_code=413)
-        made = await self._guarded(self._rewriter.rewrite(Plugin(), bytes(body), list(request.headers.raw)))
-        if made is None:
-            return Response(status_code=204)
-        made.record.status = 200 if made.record.changed else 204
-        self._rewriter.feed.add(made.record)
-        if self._rewriter.proxy.shadow or not made.record.changed:
+        body = await request.body()
+        if len(body) > MAX_BYTES:
+            return Response(status_code=413)
+        made = await self._guarded(self._rewriter.rewrite(Plugin(), body, list(request.headers.raw)))
+        if made is not None:
+            made.record.status = 200 if made.record.changed else 204
+            self._rewriter.add(made.record)
+        if made is None or self._rewriter.proxy.shadow or not made.record.changed:
             return Response(status_code=204)
         return Response(made.body, media_type="application/json")
 
@@ -253,9 +241,9 @@ class Passage:
         try:
             return await asyncio.wait_for(asyncio.shield(task), VIEW_WITHIN)
         except PassUnchanged:
-            self._rewriter.feed.passed_unchanged += 1
+            self._rewriter.passed_unchanged += 1
         except Exception as error:
-            self._rewriter.feed.failed("a request went on unchanged", error)
+            self._rewriter.failed("a request went on unchanged", error)
         return None
 
 
@@ -281,19 +269,18 @@ def make_app(proxy: ProxySettings, host: str) -> ASGIApp:
         settings = replace(settings, base_url=servers[settings.summarizer])  # summaries go to no other server
         proxy = replace(proxy, settings=settings)
     rewriter = Rewriter(proxy)
-    feed = rewriter.feed
     pages = f"/inspect/{proxy.access.folder}"
     has_pages = str(settings.store) != ":memory:"
 
     async def status(request: Request) -> JSONResponse:
-        told = feed.status()
+        told = rewriter.status()
         if has_pages and "link" in request.query_params:
             told["inspector"] = proxy.access.link(str(request.base_url.replace(path=pages)))
         return JSONResponse(told)
 
     @asynccontextmanager
     async def lifespan(_app: Any) -> AsyncIterator[None]:
-        await asyncio.to_thread(feed.models.price_of, "")  # the first look reads a large table
+        await asyncio.to_thread(rewriter.models.price_of, "")  # the first look reads a large table
         async with rewriter.upstream.client:
             yield
             await rewriter.close()
@@ -308,18 +295,12 @@ def make_app(proxy: ProxySettings, host: str) -> ASGIApp:
             pin=rewriter.pin,
             checks_host=is_loopback,
             access=proxy.access,
-            cache=feed.cache_of,
+            cache=rewriter.cache_of,
         )
         routes.append(Mount(pages, inspector))
     own = Starlette(routes=routes, lifespan=lifespan)
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        async def send_without_scripts(message: Message) -> None:
-            """Let no browser run what a provider answers: it would be a page of the inspector's origin."""
-            if message["type"] == "http.response.start":
-                message = {**message, "headers": [*message.get("headers", ()), *_NO_PAGE]}
-            await send(message)
-
         if scope["type"] != "http":
             return await own(scope, receive, send)
         try:
@@ -327,11 +308,10 @@ def make_app(proxy: ProxySettings, host: str) -> ASGIApp:
         except Refused as error:
             status, words = error.args
             if words == _GOOGLE:
-                feed.notice("Google", f"answered with 404: {words}")
+                rewriter.notice("Google", f"answered with 404: {words}")
             return await own_error(status, words)(scope, receive, send)
-        if scope["path"] in ("/_status", "/_view") or scope["path"].startswith(f"{pages}/"):
-            return await own(scope, receive, send)
-        return await passage(scope, receive, send_without_scripts)
+        is_own = scope["path"] in ("/_status", "/_view") or scope["path"].startswith(f"{pages}/")
+        return await (own if is_own else passage)(scope, receive, send)
 
     return app
 

@@ -73,10 +73,10 @@ class Upstream:
         return Reply(await self.client.send(request, stream=True))
 
 
-def passed_on(headers: Iterable[tuple[bytes, bytes]], *, but: Iterable[bytes] = ()) -> Headers:
-    """Return the headers that go on: not those of one connection, nor those that `but` names."""
+def passed_on(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
+    """Return the headers that go on: not those of one connection."""
     given = [(name.lower(), value) for name, value in headers]
-    left_out = {*_HOP, TOKEN_HEADER, *but}
+    left_out = {*_HOP, TOKEN_HEADER}
     left_out |= {part.strip().lower() for name, value in given if name == b"connection" for part in value.split(b",")}
     if any(name == b"transfer-encoding" for name, _ in given):  # chunks tell the length
         left_out.add(b"content-length")
@@ -163,7 +163,7 @@ class Reply:
             await self.aclose()
         return self._held
 
-    async def pass_on(self, send: Send, more: Sequence[tuple[bytes, bytes]] = ()) -> None:
+    async def pass_on(self, send: Send, more: Sequence[tuple[bytes, bytes]]) -> None:
         """Send it to the client as it comes, with `more` headers. Raise `httpx2.HTTPError` where the provider breaks
         off: then the client's connection has to break off too."""
         if not 200 <= self.status < 600:

@@ -31,16 +31,7 @@ export function span(start, stop) {
 
 export const upper = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
-const TO_THE_SECOND = { dateStyle: "medium", timeStyle: "medium" };
-
-export const TO_THE_MINUTE = { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" };
-
-export function moment(iso, form = TO_THE_SECOND) {
-  const date = new Date(iso);
-  if (Number.isNaN(date.getTime())) return "";
-  const words = date.toLocaleString("en-GB", form);
-  return make("time", { datetime: iso, title: iso }, words);
-}
+export const moment = (iso) => make("time", { datetime: iso, title: iso }, new Date(iso).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "short" }));
 
 const MADE_BY = {
   model: "by a model", extractive: "without a model", verbatim: "word for word",
@@ -49,32 +40,24 @@ const MADE_BY = {
 
 export const madeBy = (block) => MADE_BY[block.made_by] ?? block.made_by;
 
-export async function ask(path, parameters = {}) {
-  const answer = await fetch(`api/${path}?${new URLSearchParams(parameters)}`, { headers: { accept: "application/json" } });
-  return told(answer);
-}
-
-export async function tell(path, value) {
-  return told(await fetch(`api/${path}`, {
-    method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(value),
-  }));
-}
-
-async function told(answer) {
+export async function ask(path, parameters = {}, options = {}) {
+  const answer = await fetch(`api/${path}?${new URLSearchParams(parameters)}`, options);
   const value = await answer.json().catch(() => ({ error: "the server's answer is not readable" }));
   if (!answer.ok) throw new Error(value.error ?? `the server answered ${answer.status}`);
   return value;
 }
 
-// A message of a list; the rest of a long one comes when it is asked for.
+export const tell = (path, value) =>
+  ask(path, {}, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(value) });
+
+// A message of a list.
 export function spoken(id, row) {
   const where = row.message === null ? null : make("span", { class: "where" }, `#${row.message}`);
   const text = make("pre", {}, row.text);
   const said = make("article", { class: `said ${row.kind}` },
     make("header", {}, make("b", {}, row.kind === "tool" ? "tool result" : row.role), where,
       row.part === "log" ? pinning(id, row.message) : null, make("span", { class: "size" }, tokens(row.tokens))), text);
-  if (row.left && row.message !== null) said.append(rest(id, row.message, text, row.text.length, row.left));
-  else if (row.left) text.append(` … (${number(row.left)} more characters)`);
+  if (row.left) text.append(` … (${number(row.left)} more characters)`);
   return said;
 }
 
@@ -88,20 +71,6 @@ function pinning(session, message) {
     } catch (error) { failed.textContent = ` ${upper(error.message)}`; button.disabled = false; }
   } }, "Pin");
   return make("span", {}, button, failed);
-}
-
-function rest(id, message, text, at, left) {
-  const failed = make("span", { role: "alert" });
-  const button = make("button", { type: "button", class: "link", onclick: async () => {
-    button.disabled = true;
-    try {
-      const more = await ask("text", { id, message, start: at });
-      text.append(inert(more.text));
-      if (more.left) line.replaceWith(rest(id, message, text, at + more.text.length, more.left)); else line.remove();
-    } catch (error) { failed.textContent = error.message; button.disabled = false; }
-  } }, `Show the rest (${number(left)} characters)`);
-  const line = make("p", { class: "rest" }, "… ", button, failed);
-  return line;
 }
 
 export function openDialog(title, ...content) {

@@ -1,19 +1,10 @@
-// The page: which session is shown, news of changes, tabs, theme.
+// The page: which session is shown, news of changes, tabs.
 
-import { ask, byId, inert, make, moment, number, safely, TO_THE_MINUTE } from "./dom.js";
-import { askUndo, showActivation, showBlock, showMessages } from "./dialogs.js";
-import { drawActivations, drawFigures, drawLedger, drawPlan, drawRules, drawSearch, drawView } from "./panels.js";
-import { drawRibbon } from "./ribbon.js";
+import { ask, byId, inert, make, moment, number, safely } from "./dom.js";
+import * as panels from "./panels.js";
 
 const TABS = ["activations", "view", "search", "rules", "plan", "ledger"];
-const page = { sessions: [], id: null, tab: "activations", state: null, busy: false, again: false, drawn: {}, said: null };
-
-const open = {
-  messages: safely((start, stop) => showMessages(page.id, start, stop)),
-  block: safely((blocks, at, of) => showBlock(page.id, blocks, at, of)),
-  activation: safely((one) => showActivation(page.id, one)),
-  tab: (name) => chooseTab(name, true),
-};
+const page = { sessions: [], id: null, tab: "activations", state: null, busy: false, again: false, drawn: new Map(), said: null };
 
 function notice(text) {
   byId("notice").textContent = inert(text ?? "");
@@ -29,7 +20,7 @@ async function refresh() {
     page.sessions = sessions;
     byId("store").textContent = inert(store);
     if (!sessions.some((one) => one.session_id === page.id)) page.id = sessions[0]?.session_id ?? null;
-    drawSessions();
+    redraw(drawSessions, [page.id, sessions]);
     if (page.id !== null) await show(page.id);
     byId("empty").hidden = page.id !== null;
     byId("session").hidden = page.id === null;
@@ -53,34 +44,30 @@ async function show(id) {
   byId("title").title = inert(id);
   const info = page.sessions.find((one) => one.session_id === id);
   const { log, segments, blocks, view, activations, rules, plan } = state;
-  drawFigures(state, info);
-  redraw("ribbon", [id, log, segments, blocks, view.length], () => drawRibbon(state, open));
-  redraw("activations", [id, activations], () => drawActivations(state, open));
-  redraw("view", [id, view], () => drawView(state));
-  redraw("rules", [id, rules], () => drawRules(state, open));
-  redraw("plan", [id, plan], () => drawPlan(state, open));
-  if (fresh) drawSearch(id, open);
-  if (page.tab === "ledger") await drawLedger(id, open);
+  panels.drawFigures(state, info);
+  redraw(panels.drawRibbon, [id, log, segments, blocks, view.length], state);
+  redraw(panels.drawActivations, [id, activations], state);
+  redraw(panels.drawView, [id, view], state);
+  redraw(panels.drawRules, [id, rules], state);
+  redraw(panels.drawPlan, [id, plan], state);
+  if (fresh) panels.drawSearch(state);
+  if (page.tab === "ledger") await panels.drawLedger(state);
   byId("undo").disabled = !state.activations.some((one) => one.can_undo && !one.is_undone && !one.undoes);
   document.body.dataset.messages = state.messages;
   document.body.dataset.activations = state.activations.length;
 }
 
 // Only what has changed is drawn, so that nobody loses the focus or a place in a list.
-function redraw(name, value, draw) {
+function redraw(draw, value, state) {
   const text = JSON.stringify(value);
-  if (page.drawn[name] === text) return;
-  page.drawn[name] = text;
-  draw();
+  if (page.drawn.get(draw) !== text) draw(state);
+  page.drawn.set(draw, text);
 }
 
 function drawSessions() {
-  const text = JSON.stringify([page.id, page.sessions.map((one) => [one.session_id, one.title, one.messages, one.updated_at, one.writer_pid])]);
-  if (page.drawn.sessions === text) return;
-  page.drawn.sessions = text;
   byId("sessions").replaceChildren(...page.sessions.map((one) => make("li", {}, make("button", {
     type: "button", "aria-current": one.session_id === page.id ? "true" : null, onclick: () => choose(one.session_id),
-  }, make("b", {}, one.title || one.session_id), make("span", {}, one.title ? one.session_id : null), make("span", {}, `${number(one.messages)} messages · `, moment(one.updated_at, TO_THE_MINUTE)), make("span", {}, one.writer_pid ? make("i", { class: "open", title: `open in process ${one.writer_pid}` }, "open") : null)))));
+  }, make("b", {}, one.title || one.session_id), make("span", {}, one.title ? one.session_id : null), make("span", {}, `${number(one.messages)} messages · `, moment(one.updated_at)), make("span", {}, one.writer_pid ? make("i", { class: "open", title: `open in process ${one.writer_pid}` }, "open") : null)))));
   byId("pick").replaceChildren(...page.sessions.map((one) => make("option", { value: one.session_id, selected: one.session_id === page.id }, `${one.title || one.session_id} (${number(one.messages)})`)));
 }
 
@@ -90,7 +77,7 @@ const choose = safely(async (id) => {
   page.state = null;
   page.said = null;
   location.hash = encodeURIComponent(id);
-  drawSessions();
+  redraw(drawSessions, [id, page.sessions]);
   byId("pointed").textContent = "";
   await show(id);
   byId("main").focus();
@@ -105,31 +92,15 @@ function chooseTab(name, focus) {
     byId(`panel-${tab}`).hidden = tab !== name;
   }
   if (focus) byId(`tab-${name}`).focus();
-  if (name === "ledger" && page.id !== null) safely(drawLedger)(page.id, open);
+  if (name === "ledger" && page.state) safely(panels.drawLedger)(page.state);
 }
 
-function listen() {
-  const events = new EventSource("api/events");
-  events.onmessage = () => { live("Live"); refresh(); };
-  events.onerror = () => live("Waiting for the server…");
+function named() {
+  try { return decodeURIComponent(location.hash.slice(1)); } catch { return ""; }
 }
 
-function live(text) {
-  byId("live").textContent = text;
-  byId("live").classList.toggle("on", text === "Live");
-}
-
-function theme(wanted) {
-  const dark = matchMedia("(prefers-color-scheme: dark)").matches;
-  const now = wanted ?? (localStorage.getItem("theme") || (dark ? "dark" : "light"));
-  document.documentElement.dataset.theme = now;
-  if (wanted) localStorage.setItem("theme", wanted);
-}
-
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => theme());
-byId("theme").addEventListener("click", () => theme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"));
 byId("pick").addEventListener("change", (event) => choose(event.target.value));
-byId("undo").addEventListener("click", safely(() => askUndo(page.state, (text) => { page.said = text; refresh(); })));
+byId("undo").addEventListener("click", safely(() => panels.askUndo(page.state, (text) => { page.said = text; refresh(); })));
 byId("close").addEventListener("click", () => byId("dialog").close());
 byId("dialog").addEventListener("click", (event) => { if (event.target === byId("dialog")) byId("dialog").close(); });
 for (const tab of TABS) byId(`tab-${tab}`).addEventListener("click", () => chooseTab(tab));
@@ -137,12 +108,9 @@ document.querySelector("[role=tablist]").addEventListener("keydown", (event) => 
   const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
   if (step) chooseTab(TABS[(TABS.indexOf(page.tab) + step + TABS.length) % TABS.length], true);
 });
-function named() {
-  try { return decodeURIComponent(location.hash.slice(1)); } catch { return ""; }
-}
-
 addEventListener("hashchange", () => { if (page.sessions.some((one) => one.session_id === named())) choose(named()); });
 page.id = named() || null;
-theme();
 chooseTab("activations");
-listen();
+const events = new EventSource("api/events");
+events.onmessage = () => { byId("live").textContent = "Live"; refresh(); };
+events.onerror = () => { byId("live").textContent = "Waiting for the server…"; };
