@@ -2,24 +2,29 @@
 they find again: messages and summaries by words, texts by vectors, and memories.
 
 A log is listed by a head on a branch; a checkpoint is a head that is kept with what each provider was shown, as one
-compressed JSON. A database says how its sessions are claimed, read and removed, and how words are indexed and weighed.
-Functions on a connection run within the transaction of their caller.
+compressed JSON. A writer takes a session with a fence, by which later writes see that it is still theirs. A database
+says how other writers are kept off a session, and how words are indexed and weighed. Functions on a connection run
+within the transaction of their caller.
 
 An `Engine` is one thread with one connection, which commits all that is queued in one transaction. Results and
 callbacks come back to the event loop in the order of the submissions.
 
 Messages are numbered by branch and position, summaries by their id below zero. Memories of a project are shared: any
 host may write them, one at a time. Those of a session without a project are its own, as its log is.
+
+What no session needs any longer is removed in slices, between which others write. What is found unneeded stays so, for
+a fork holds its checkpoint until it is committed, and a restored session begins a branch where the next place is taken.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import zlib
 from collections import deque
-from collections.abc import Awaitable, Callable, Container, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
@@ -40,10 +45,13 @@ from summarizing_context.stores.base import Checkpoint, Committed, Decide, Memor
 
 _MOST_RANKED = 2_500  # rows whose relevance one query works out
 _ALL_ROWS = (-(1 << 63), (1 << 63) - 1)
+_OWN_TABLES = ("sessions", "checkpoints", "activation_history", "activations", "rules", "summary_uses")
 
 
 class Connection(Protocol):
     """A connection with queries by name. It begins and ends no transaction by itself."""
+
+    writer: str | None  # by which its sessions are claimed
 
     def run(self, query: str, /, **values: Any) -> Any: ...
 
@@ -52,8 +60,12 @@ class Connection(Protocol):
     def index_texts(self, texts: Iterable[tuple[int, str]]) -> object:
         """Index the words of texts by the numbers that they have in the index."""
 
-    def transaction(self) -> AbstractContextManager[None]:
-        """Begin a transaction that writes; at its end, what was written is durable."""
+    def unindex_texts(self, texts: Iterable[tuple[int, str]]) -> object:
+        """Remove texts from the index, given as they were indexed."""
+
+    def transaction(self, *, patient: bool = True) -> AbstractContextManager[None]:
+        """Begin a transaction that writes; at its end, what was written is durable. Unless `patient`, a locked database
+        is not waited for long."""
 
     def rollback(self) -> object:
         """Undo the open transaction, if there is one."""
@@ -91,7 +103,7 @@ class Engine:
 
     def __init__(self, name: str, *, read_only: bool) -> None:
         self.name, self.read_only = name, read_only
-        self.stores: list[object] = []  # that are open
+        self.stores: list[RelationalStore] = []  # that are open
         self.is_stopping = False
         self.thread = ThreadPoolExecutor(1, thread_name_prefix=f"store {name}")
         self._queue: deque[_Operation] = deque()
@@ -233,16 +245,18 @@ def readable(text: bytes) -> str:
 def read_queries(package: str, *, schema: str) -> dict[str, str]:
     """Return queries by name: those that all databases share, and those of the folder `sql` of a package.
 
-    Each begins with a line `-- name: purpose` and ends where the next begins; `schema` is the file of that name, whole.
+    Each begins with a line `-- name: purpose` and ends where the next begins; `schema` is all of its files.
     The argument `schema` takes the place of `store.`.
     """
-    found: dict[str, str] = {}
+    found = {f"remove_{table}": f"delete from {schema}{table} where session_id = :session_id" for table in _OWN_TABLES}
+    found["schema"] = ""
     for folder in ("summarizing_context.stores.relational", package):
         for file in (files(folder) / "sql").iterdir():
             text = re.sub(r"\bstore\.(?=[a-z])", schema, file.read_text(encoding="utf-8"))
-            parts = ["", "schema", text]
-            if file.name != "schema.sql":
-                parts = re.split(r"^-- ([a-z_]+): .*$", text, flags=re.MULTILINE)
+            if file.name == "schema.sql":
+                found["schema"] += text
+                continue
+            parts = re.split(r"^-- ([a-z_]+): .*$", text, flags=re.MULTILINE)
             found |= {name: text.strip().removesuffix(";") for name, text in zip(parts[1::2], parts[2::2], strict=True)}
     return found
 
@@ -374,11 +388,11 @@ class RelationalMemories(Part):
 
     async def edit(self, scope: MemoryScope, decide: Decide, reader: str = "", marks: Sequence[str] = ()) -> list[str]:
         self._store.refuse_if_read_only("change memories")
-        whose = scope._asdict()
+        whose = {"scope": _scope_name(scope)}
 
         def work(connection: Connection) -> list[str]:
-            connection.run("guard_memories", **whose)
-            known = list(starmap(_memory, connection.run("memories", **whose, everything=False)))
+            connection.run("guard", what=f"memories of {whose['scope']}")
+            known = list(starmap(_memory, connection.run("memories", **whose)))
             contents = {one.id: one.content for one in known}
             noted = {mark for (mark,) in connection.run("marked", **whose, reader=reader, marks=json.dumps([*marks]))}
             ids: list[str] = []
@@ -404,12 +418,16 @@ class RelationalMemories(Part):
         return await self._store.submit(work)
 
     async def marked(self, scope: MemoryScope, reader: str, marks: Sequence[str]) -> set[str]:
-        values = {"reader": reader, "marks": json.dumps(list(marks))}
-        return {mark for (mark,) in await self._store.rows("marked", **scope._asdict(), **values)}
+        values = {"scope": _scope_name(scope), "reader": reader, "marks": json.dumps(list(marks))}
+        return {mark for (mark,) in await self._store.rows("marked", **values)}
 
     async def all(self, scope: MemoryScope | None) -> list[base.StoredMemory]:
-        whose = (scope or MemoryScope(None, ""))._asdict()
-        return list(starmap(_memory, await self._store.rows("memories", **whose, everything=scope is None)))
+        rows = await self._store.rows("memories", scope=None if scope is None else _scope_name(scope))
+        return list(starmap(_memory, rows))
+
+
+def _scope_name(scope: MemoryScope) -> str:
+    return f"session {scope.session_id}" if scope.project is None else f"project {scope.project}"
 
 
 def _memory(number: int, content: str, metadata: str, created_at: str, updated_at: str) -> base.StoredMemory:
@@ -420,20 +438,22 @@ Values = Mapping[str, Any] | Sequence[Any]
 Result = TypeVar("Result")
 Work = Callable[..., Result]  # on a `Connection`, and on entries where it adds them
 
-VERSION = 2  # of the schema; one version of the package reads and writes one of the schema
+VERSION = 3  # of the schema; one version of the package reads and writes one of the schema
 
 
 class RelationalStore:
     """The methods of a `Store` that are the same for every database. Stores of one event loop at one place share an
     engine; `place` says what makes two stores the same, and None shares nothing."""
 
-    _claimed: Container[str]  # the sessions that this store may write to
+    _slice = 200  # entries or summaries that a deletion removes in one transaction, while others wait
+    _removals: tuple[str, ...] = (*_OWN_TABLES, "own_vectors", "own_memories", "own_marks")
 
     def __init__(self, name: str, place: Hashable, make_engine: Callable[..., Engine], *, read_only: bool) -> None:
         self.name, self.read_only = name, read_only
         self._place, self._make_engine = place, make_engine
         self._engine: Engine | None = None
         self._is_open = self._is_closed = False
+        self._claimed: dict[str, int] = {}  # the sessions that this store may write to, with its fences
         self._leaving: asyncio.Task[None] | None = None
         self.checkpoints = RelationalCheckpoints(self)
         self.index = RelationalSearchIndex(self)
@@ -463,11 +483,19 @@ class RelationalStore:
         if (engine := self._engine) is None:
             return
 
+        def release(connection: Connection) -> None:
+            with connection.transaction(patient=False):
+                held = [{"session_id": session_id, "writer": connection.writer} for session_id in self._claimed]
+                connection.run_many("release_session", held)
+
         async def leave() -> None:
             try:
-                if self._is_open:
-                    await self._give_up(engine)
+                if self._claimed:
+                    with suppress(StoreError):  # as where the database is locked or gone: a claim ends without it too
+                        await engine.submit(release, alone=True)
             finally:
+                for session_id in list(self._claimed):
+                    self._release(session_id)
                 engine.stores.remove(self)
                 if not engine.stores:
                     await engine.stop()
@@ -477,14 +505,24 @@ class RelationalStore:
         await asyncio.shield(self._leaving)
 
     async def claim(self, session_id: str, *, project: str | None = None) -> None:
-        await self.submit_alone("claim a session", lambda connection: self._claim(connection, session_id, project))
+        def work(connection: Connection) -> None:
+            if session_id in self._claimed:
+                raise errors.SessionInUseError(session_id, os.getpid())
+            with self._held(connection, session_id):
+                if connection.run("session", session_id=session_id).fetchone() is None:
+                    create_session(connection, session_id, project)
+                claim = {"session_id": session_id, "project": project, "writer": connection.writer}
+                (fence,) = connection.run("take_session", **claim).fetchone()
+            self._claimed[session_id] = fence
+
+        await self.submit_alone("claim a session", work)
 
     async def load(self, session_id: str) -> base.StoredSession | None:
         def work(connection: Connection) -> base.StoredSession | None:
             row = connection.run("session", session_id=session_id).fetchone()
             if row is None:
                 return None
-            project, log_version, pins, updated_at, *failure = row
+            project, log_version, pins, updated_at, *failure, _, _ = row
             return base.StoredSession(
                 session_id,
                 project,
@@ -591,6 +629,57 @@ class RelationalStore:
 
         return await self.read(work)
 
+    async def delete_session(self, session_id: str) -> bool:
+        """Remove a session and what only it used, in slices: others write in between. Where this is cut short, the
+        session is gone, and `purge` removes the rest."""
+
+        def work(connection: Connection) -> bool:
+            if connection.run("session", session_id=session_id).fetchone() is None:
+                return False
+            with self._held(connection, session_id):
+                for what in self._removals:
+                    connection.run(f"remove_{what}", session_id=session_id, scope=f"session {session_id}")
+                connection.run("disown_branches", session_id=session_id)
+            self._release(session_id)
+            return True
+
+        is_there = await self.submit_alone("delete a session", work)
+        if is_there:
+            await self._remove_unneeded(everything=False)
+        return is_there
+
+    async def purge(self) -> int:
+        """Remove what no session uses any longer; return the bytes of the texts."""
+        self.refuse_if_read_only("purge")
+        for what in ("forget_replaced_states", "remove_stale_uses", "remove_unnamed_vectors"):
+            await self.submit(lambda connection, what=what: connection.run(what))
+        return await self._remove_unneeded(everything=True)
+
+    async def _remove_unneeded(self, *, everything: bool) -> int:
+        """Remove what no session needs; of logs, `everything` or what deleted sessions left."""
+
+        def remove_slice(connection: Connection) -> int | None:
+            """Remove the newest entries of a branch, or a branch, or some summaries; return the bytes of the texts, or
+            None at the end. What is needed is asked each time: others may have added meanwhile."""
+            connection.run("guard", what="removal")
+            found = connection.run("unneeded", everything=everything).fetchone()
+            if found is None:
+                removed = connection.run("remove_unused_summaries", most=self._slice).fetchall()
+                connection.unindex_texts((number, readable(text)) for number, text in removed)
+                return sum(len(text) for _, text in removed) if removed else None
+            branch, needed, end = found
+            start = max(needed or 0, end - self._slice)
+            removed = connection.run("remove_entries", branch=branch, start=start).fetchall()
+            connection.unindex_texts(((branch << 32) + place, searchable(message)) for place, message in removed)
+            if not end:
+                connection.run("remove_branch", branch=branch)
+            return sum(len(message) for _, message in removed)
+
+        freed = 0
+        while (size := await self.submit(remove_slice)) is not None:
+            freed += size
+        return freed
+
     # What the parts of a store share.
 
     async def read(self, work: Work[Result]) -> Result:
@@ -611,7 +700,10 @@ class RelationalStore:
             raise StoreError(f"{self.name}: session {session_id!r} is not claimed by this store; claim it first")
 
         def fenced(connection: Any, *entries: base.Entries) -> Result:
-            self._check_still_ours(connection, session_id)
+            fence = self._claimed.get(session_id, -1)
+            known = {"session_id": session_id, "writer": connection.writer, "fence": fence}
+            if connection.run("check_fence", **known).fetchone() is None:
+                raise self._lost(session_id)
             return work(connection, *entries)
 
         return engine.submit(fenced, committed=committed, added=added)
@@ -640,15 +732,18 @@ class RelationalStore:
 
     # What a database does in its own way; functions on a connection run in the engine's thread.
 
-    _give_up: Callable[[Engine], Awaitable[None]]  # ends the claims of this store
-    _claim: Callable[[Any, str, str | None], None]
-    _check_still_ours: Callable[[Any, str], None]  # raises where another writer has taken the session
+    _held: Callable[[Any, str], AbstractContextManager[None]]  # a transaction while no other writer has the session
+    _lost: Callable[[str], StoreError]  # what to raise where another writer has taken the session
     _read: Callable[[Any, Work[Any]], Any]  # on one committed state
 
     def _append(self, connection: Any, session_id: str, entries: base.Entries) -> None:
         """Add entries at the end of the log, on a branch of its own where the next place is taken."""
         head = head_of(connection, session_id)
         _write(connection, session_id, _branch_off(connection, session_id, head) if head.taken else head, entries)
+
+    def _release(self, session_id: str) -> None:
+        """End a claim."""
+        self._claimed.pop(session_id, None)
 
     def _has_writer(self, info: base.SessionInfo) -> bool:
         """Return whether the writer that a session names still has it."""
@@ -712,7 +807,7 @@ class RelationalCheckpoints(Part):
                 _, head, views, pins = _find(connection, session_id, id)  # it was removed meanwhile
             if connection.run("session", session_id=new_id).fetchone() is not None:
                 raise errors.SessionExistsError(new_id)
-            project, budget, title = connection.run("project", session_id=session_id).fetchone()
+            project, *_, budget, title = connection.run("session", session_id=session_id).fetchone()
             create_session(connection, new_id, project, head)
             connection.run("save_request", session_id=new_id, budget=budget, title=title)
             connection.run("copy_uses", session_id=session_id, fork=new_id)
@@ -735,7 +830,7 @@ class RelationalCheckpoints(Part):
         self, session_id: str, place: Place, work: Work[Checkpoint], committed: Committed | None = None
     ) -> Checkpoint:
         def unless_replaced(connection: Connection) -> Checkpoint:
-            if connection.run("log_version", session_id=session_id).fetchone() != (place.log_version,):
+            if connection.run("session", session_id=session_id).fetchone()[1] != place.log_version:
                 raise StoreError(f"the log of session {session_id!r} was replaced meanwhile; try again")
             return work(connection)
 
@@ -757,14 +852,6 @@ def create_session(connection: Connection, session_id: str, project: str | None,
     """Create a session whose log is empty, or the one that a head lists."""
     branch, stop, _ = _branch_off(connection, session_id, begins_as or Head(0, 0))
     connection.run("create_session", session_id=session_id, project=project, branch=branch, stop=stop, now=now())
-
-
-def remove_session(connection: Connection, session_id: str) -> None:
-    """Remove a session with all that is its own but for entries and summaries; memories of its project stay."""
-    for what in ("session", "checkpoints", "history", "activations", "verdicts", "own_vectors", "own_memories"):
-        connection.run(f"remove_{what}", session_id=session_id)
-    for name in ("disown_branches", "disown_memories", "remove_own_marks", "disown_marks"):
-        connection.run(name, session_id=session_id)
 
 
 def replace(connection: Connection, session_id: str, keep: int, entries: base.Entries) -> None:
@@ -798,8 +885,9 @@ def head_of(connection: Connection, session_id: str) -> Head:
 
 
 def _owner(connection: Connection, head: Head) -> int:
-    """Return the branch on which the last entry of a head's log lies; the oldest one for an empty log."""
-    return int(connection.run("owner", branch=head.branch, stop=head.stop).fetchone()[0])
+    """Return the branch on which the last entry of a head's log lies."""
+    *_, (branch, _, _) = [(head.branch, 0, 0), *_ranges(connection, head)]
+    return branch
 
 
 def _branch_off(connection: Connection, session_id: str, head: Head) -> Head:
@@ -883,7 +971,7 @@ def _find(connection: Connection, session_id: str, id: str) -> tuple[Checkpoint,
     values = {"session_id": session_id, "id": int(match[1]) if match else None, "name": name}
     row = connection.run("checkpoint", **values).fetchone()
     if row is None:
-        newest = [f"c{number}" for (number,) in connection.run("newest_checkpoints", **values)]
+        newest = [f"c{number}" for number, *_ in reversed(connection.run("checkpoints", **values).fetchall()[-5:])]
         has = f"its newest: {', '.join(newest)}" if newest else "it has none yet"
         raise errors.CheckpointNotFoundError(f"session {session_id!r} has no checkpoint of this id or name; {has}")
     *listed, branch, packed, pins = row

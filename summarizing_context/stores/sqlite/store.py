@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import json
 import os
 import re
 import sqlite3
@@ -24,18 +23,25 @@ from filelock import FileLock, Timeout
 
 from summarizing_context import errors
 from summarizing_context.errors import SessionInUseError, StoreCorruptError, StoreError, StoreLockedError
-from summarizing_context.messages.search_terms import indexed_words, searchable
+from summarizing_context.messages.search_terms import indexed_words
 from summarizing_context.stores.base import SessionInfo
 from summarizing_context.stores.private_files import FILE, make_private_folder, open_private
 from summarizing_context.stores.relational import store as relational
 from summarizing_context.stores.relational.store import Engine, RelationalStore, Result, Values, Work
 
 _WRITTEN_ANEW = 16 << 20  # bytes; a larger file is not written anew by each deletion
-_SLICE = 200  # entries or summaries that a deletion removes in one transaction, while others wait
 _MERGED = 300  # pages of an index that it merges in one
 
-_SQL = {  # by name; the shared ones are written for PostgreSQL
-    name: query.replace("greatest(", "max(").replace("least(", "min(")
+_TRANSLATED = {  # the shared queries are written for PostgreSQL
+    "bigint generated always as identity primary key": "integer primary key autoincrement",
+    "bytea": "blob",
+    "greatest(": "max(",
+    "least(": "min(",
+    " for update": "",
+    " for key share": "",
+}
+_SQL = {  # by name
+    name: re.sub("|".join(map(re.escape, _TRANSLATED)), lambda found: _TRANSLATED[found[0]], query)
     for name, query in relational.read_queries("summarizing_context.stores.sqlite", schema="").items()
 }
 
@@ -94,7 +100,9 @@ class File(NamedTuple):
 
 
 class Database(sqlite3.Connection):
-    """The `Connection` of a file."""
+    """The `Connection` of a file, or of memory."""
+
+    writer: str
 
     def run(self, query: str, /, **values: Any) -> sqlite3.Cursor:
         return self.execute(_SQL[query], values)
@@ -105,12 +113,29 @@ class Database(sqlite3.Connection):
     def index_texts(self, texts: Iterable[tuple[int, str]]) -> None:
         self.run_many("index_text", ((number, indexed_words(text)) for number, text in texts))
 
+    def unindex_texts(self, texts: Iterable[tuple[int, str]]) -> None:
+        self.run_many("unindex_text", ((number, indexed_words(text)) for number, text in texts))
+
     @contextmanager
-    def transaction(self, mode: str = "immediate") -> Iterator[None]:
+    def transaction(self, mode: str = "immediate", *, patient: bool = True) -> Iterator[None]:
         """All or nothing; `deferred` for reading one state of the file with several queries."""
-        self.execute(f"begin {mode}")
+        if patient:
+            self.execute(f"begin {mode}")
+        else:
+            with self.waiting(0.2):
+                self.execute(f"begin {mode}")
         with self:
             yield
+
+    @contextmanager
+    def waiting(self, seconds: float) -> Iterator[None]:
+        """Wait no longer than so for others that have the file locked."""
+        usual = self.pragma("busy_timeout")
+        self.execute(f"pragma busy_timeout = {min(usual, round(seconds * 1_000)):d}")
+        try:
+            yield
+        finally:
+            self.execute(f"pragma busy_timeout = {usual:d}")
 
     def pragma(self, name: str) -> int:
         return int(self.execute(f"pragma {name}").fetchone()[0])
@@ -120,9 +145,7 @@ def connect(path: Path | None, mode: str, busy_timeout: float) -> Database:
     """Return a connection; `mode` as in SQLite's URI. Without a path it has a database of its own in memory."""
     place = ":memory:" if path is None else f"{path.as_uri()}?mode={mode}"
     connection = sqlite3.connect(place, uri=True, timeout=busy_timeout, isolation_level=None, factory=Database)
-    # What queries call that remove a message, or a summary, from the index: its terms.
-    connection.create_function("indexed", 1, lambda message: indexed_words(searchable(message)), deterministic=True)
-    connection.create_function("spaced", 1, lambda text: indexed_words(relational.readable(text)), deterministic=True)
+    connection.writer = str(os.getpid())
     return connection
 
 
@@ -321,45 +344,19 @@ class SqliteStore(RelationalStore):
     ) -> None:
         where = None if str(path) == ":memory:" else Path(os.path.realpath(path))
         file = self._file = File(where, busy_timeout or (30.0 if waits_for_disk else 5.0), max_pages, waits_for_disk)
-        self._claimed: dict[str, FileLock | None] = {}
+        self._locks: dict[str, FileLock | None] = {}  # of the sessions that this store has, or is about to have
         super().__init__(str(where or ":memory:"), where and file, partial(SqliteEngine, file), read_only=read_only)
 
-    async def delete_session(self, session_id: str) -> bool:
-        """Remove a session and what only it used, in slices: others write to the file in between.
-
-        A file of more than 16 MB stays as large as it is; the space is overwritten and used again. Where this is cut
-        short, the session is gone, and `purge` removes the rest.
-        """
-
-        def take_off(connection: Database) -> bool:
-            """Remove the session from the list, with all that is small."""
-            if connection.run("session", session_id=session_id).fetchone() is None:
-                return False
-            with self._held(connection, session_id):
-                relational.remove_session(connection, session_id)
-                connection.run("remove_uses", session_id=session_id)
-            self._release(session_id)
-            return True
-
-        is_there = await self.submit_alone("delete a session", take_off)
-        if is_there:
-            await self._remove_unneeded(everything=False)
-        return is_there
-
     async def purge(self) -> int:
-        def forget(connection: Database) -> int:
-            with connection.transaction():
-                for name in ("forget_replaced_states", "remove_stale_uses", "remove_unnamed_vectors"):
-                    connection.run(name)
-            return _size(connection)
-
-        before = await self.submit_alone("purge", forget)
-        return max(0, before - await self._remove_unneeded(everything=True))
+        """Remove what no session uses any longer, and rewrite the file; return the bytes that it is smaller."""
+        before = await self.submit_alone("purge", _size)
+        await super().purge()
+        return max(0, before - await self.submit_alone("purge", _size))
 
     async def _remove_unneeded(self, *, everything: bool) -> int:
-        """Remove what no session needs; of logs, `everything` or what deleted sessions left. Return the file's size."""
-        while await self.submit(partial(_remove_slice, everything=everything)):
-            pass
+        """Remove it from the file too. A file of more than 16 MB stays as large as it is unless `everything` goes; the
+        space is overwritten and used again."""
+        freed = await super()._remove_unneeded(everything=everything)
 
         def merge(connection: Database) -> bool:
             before = connection.total_changes
@@ -370,44 +367,23 @@ class SqliteStore(RelationalStore):
         while await self.submit(merge):  # merged parts hold nothing of what was removed
             pages = _MERGED
 
-        def give_back(connection: Database) -> int:
+        def give_back(connection: Database) -> None:
             """Rewrite the file, which alone leaves no byte of what was removed, and empty its log."""
-            wait = round(self._file.busy_timeout * 1_000)
             try:
                 if everything or _size(connection) <= _WRITTEN_ANEW:
                     connection.execute("vacuum")
-                connection.execute(f"pragma busy_timeout = {min(1_000, wait)}")  # for readers, while others wait
-                if connection.pragma("wal_checkpoint(truncate)"):
-                    raise StoreLockedError(f"{self.name}: another process is reading the file")
+                with connection.waiting(1.0):  # for readers, while others wait
+                    if connection.pragma("wal_checkpoint(truncate)"):
+                        raise StoreLockedError(f"{self.name}: another process is reading the file")
             except (sqlite3.Error, StoreLockedError) as error:
                 known = engine.fault(error) or error
                 raise type(known)(
                     f"{known}. Removed text can no longer be found, but its bytes may still be in the "
                     "file: call purge when the cause is gone"
                 ) from error
-            finally:
-                connection.execute(f"pragma busy_timeout = {wait}")
-            return _size(connection)
 
-        return await self.submit_alone("purge", give_back)
-
-    async def _give_up(self, engine: Engine) -> None:
-        def forget_writer(connection: Database) -> None:
-            """Note that the sessions of this store have no writer. A locked file is not waited for long."""
-            connection.execute("pragma busy_timeout = 200")
-            with suppress(sqlite3.Error), connection.transaction():
-                values = [{"session_id": session_id, "pid": os.getpid()} for session_id in self._claimed]
-                connection.run_many("forget_writer", values)
-            connection.execute(f"pragma busy_timeout = {round(self._file.busy_timeout * 1_000)}")
-
-        try:
-            if self._claimed:
-                await engine.submit(forget_writer, alone=True)
-        except StoreError:  # as where the file was removed: the lock files count, not what is noted
-            pass
-        finally:
-            for session_id in list(self._claimed):
-                self._release(session_id)
+        await self.submit_alone("purge", give_back)
+        return freed
 
     # What follows runs in the engine's thread.
 
@@ -417,25 +393,17 @@ class SqliteStore(RelationalStore):
         with connection.transaction("deferred"):
             return work(connection)
 
-    def _claim(self, connection: Database, session_id: str, project: str | None) -> None:
-        if session_id in self._claimed:
-            raise SessionInUseError(session_id, os.getpid())
-        with self._held(connection, session_id):
-            if connection.run("session", session_id=session_id).fetchone() is None:
-                relational.create_session(connection, session_id, project)
-            connection.run("note_writer", session_id=session_id, project=project, pid=os.getpid())
-
     @contextmanager
     def _held(self, connection: Database, session_id: str) -> Iterator[None]:
         """A transaction on a session that no other store has claimed; from then on this one has, unless that fails."""
-        noted, was_ours = _noted_writer(connection, session_id), session_id in self._claimed
+        was_ours = session_id in self._locks
         if not was_ours:
             if (lock := self._lock(session_id)) is not None:
                 try:  # another process may hold the lock for a moment to see whether it is held
                     lock.acquire(timeout=0.25)
                 except Timeout:
-                    raise SessionInUseError(session_id, noted) from None
-            self._claimed[session_id] = lock
+                    raise SessionInUseError(session_id, _noted_writer(connection, session_id)) from None
+            self._locks[session_id] = lock
         try:
             with connection.transaction():
                 noted = _noted_writer(connection, session_id)
@@ -449,7 +417,8 @@ class SqliteStore(RelationalStore):
 
     def _release(self, session_id: str) -> None:
         """End a claim and remove its lock file."""
-        lock = self._claimed.pop(session_id, None)
+        super()._release(session_id)
+        lock = self._locks.pop(session_id, None)
         if lock is not None:
             _remove(lock)
 
@@ -489,38 +458,17 @@ class SqliteStore(RelationalStore):
         name = f"{self._file.path}.{digest}.lock"
         return FileLock(name, mode=0o600, thread_local=False, is_singleton=False, poll_interval=0.02)
 
-    def _check_still_ours(self, connection: Database, session_id: str) -> None:
-        """Raise where another process has claimed the session, as it may once its lock file was removed."""
-        if _noted_writer(connection, session_id) != os.getpid():
-            raise StoreError(
-                f"{self.name}: another process has opened session {session_id!r} for writing, or deleted it, after "
-                "its lock file was removed; nothing was written: close this context and open the session again, and "
-                "keep what cleans up away from the files ending in .lock"
-            )
+    def _lost(self, session_id: str) -> StoreError:
+        return StoreError(
+            f"{self.name}: another process has opened session {session_id!r} for writing, or deleted it, after "
+            "its lock file was removed; nothing was written: close this context and open the session again, and "
+            "keep what cleans up away from the files ending in .lock"
+        )
 
 
 def _noted_writer(connection: Database, session_id: str) -> int | None:
     row = connection.run("writer", session_id=session_id).fetchone()
     return None if row is None else row[0]
-
-
-def _remove_slice(connection: Database, *, everything: bool) -> bool:
-    """Remove the newest entries of a branch that no session needs, with their words, or a branch, or some
-    summaries; return whether there may be more.
-
-    What is needed is asked each time: a session that was restored onto the branch may have added to it meanwhile.
-    """
-    found = connection.run("unneeded", everything=everything).fetchone()
-    if found is not None:
-        branch, needed, end = found
-        for name in ("unindex_entries", "remove_entries"):
-            connection.run(name, branch=branch, stop=max(needed or 0, end - _SLICE))
-        if not end:
-            connection.run("remove_branch", branch=branch)
-        return True
-    ids = json.dumps([id for (id,) in connection.run("unused_summaries", most=_SLICE)])
-    connection.run("unindex_summaries", ids=ids)
-    return connection.run("remove_summaries", ids=ids).rowcount > 0
 
 
 def _size(connection: Database) -> int:
