@@ -20,7 +20,7 @@ import time
 import unicodedata
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Any
@@ -30,7 +30,6 @@ import psycopg
 from psycopg import errors
 
 from summarizing_context.errors import (
-    SessionInUseError,
     SessionLostError,
     SettingsError,
     StoreCorruptError,
@@ -41,7 +40,7 @@ from summarizing_context.errors import (
     StoreUnreachableError,
 )
 from summarizing_context.messages.search_terms import indexed_words
-from summarizing_context.stores.base import StoredEntry, SummaryKey
+from summarizing_context.stores.base import SummaryKey
 from summarizing_context.stores.relational.store import (
     VERSION,
     Engine,
@@ -147,7 +146,7 @@ class PostgresConnection:
         self.ensure()
         self._batch += 1
         began = time.monotonic()
-        with self.raw.pipeline():  # one way to the server and back
+        with self.pipeline():  # one way to the server and back
             self.raw.execute("begin")
             self.renew()
         yield
@@ -171,6 +170,12 @@ class PostgresConnection:
                     return
                 break
             raise
+
+    def pipeline(self) -> AbstractContextManager[object]:
+        return self.raw.pipeline()
+
+    def lives(self, writer: str) -> bool:
+        return self.run("living_writer", writer=writer).fetchone() is not None
 
     def renew(self) -> None:
         """Renew the lease. Raise `SessionLostError` where it has ended and the writer is forgotten."""
@@ -364,30 +369,10 @@ class PostgresStore(RelationalStore):
         connection.raw.execute("commit")
         return result
 
-    @contextmanager
-    def _held(self, connection: PostgresConnection, session_id: str) -> Iterator[None]:
-        """A transaction on a session that no other living writer has, and none takes until it ends."""
-        with connection.transaction():
-            row = connection.run("lock_session", session_id=session_id).fetchone()
-            if row is not None and session_id not in self._claimed:
-                writer, host, pid, lives = row
-                if writer == connection.writer:
-                    if any(session_id in one._claimed for one in self._opened().stores):
-                        raise SessionInUseError(session_id, os.getpid())
-                elif writer is not None and (
-                    lives or connection.run("silent_writer", writer=writer).fetchone() is None
-                ):
-                    raise SessionInUseError(session_id, pid, host)
-            yield
-
     def _lost(self, session_id: str) -> StoreError:
         return SessionLostError(
             f"session {session_id!r}: {_LOST}. Another host may have taken it after this one was silent for too long"
         )
-
-    def _append(self, connection: PostgresConnection, session_id: str, entries: Sequence[StoredEntry]) -> None:
-        with connection.raw.pipeline():  # what needs no answer goes to the server at once
-            super()._append(connection, session_id, entries)
 
 
 # What hosts and workers share. Hosts look from time to time, so that a pooler may stand before the server.

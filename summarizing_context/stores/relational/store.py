@@ -24,11 +24,10 @@ import os
 import re
 import zlib
 from collections import deque
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
-from dataclasses import replace as changed
 from datetime import UTC, datetime
 from importlib.resources import files
 from importlib.util import find_spec
@@ -66,6 +65,12 @@ class Connection(Protocol):
     def transaction(self, *, patient: bool = True) -> AbstractContextManager[None]:
         """Begin a transaction that writes; at its end, what was written is durable. Unless `patient`, a locked database
         is not waited for long."""
+
+    def pipeline(self) -> AbstractContextManager[object]:
+        """Begin a block in which what needs no answer may go to the server at once."""
+
+    def lives(self, writer: str) -> bool:
+        """Return whether another writer still has what it claimed."""
 
     def rollback(self) -> object:
         """Undo the open transaction, if there is one."""
@@ -484,18 +489,17 @@ class RelationalStore:
             return
 
         def release(connection: Connection) -> None:
-            with connection.transaction(patient=False):
+            with connection.transaction(patient=len(engine.stores) > 1):
                 held = [{"session_id": session_id, "writer": connection.writer} for session_id in self._claimed]
                 connection.run_many("release_session", held)
 
         async def leave() -> None:
             try:
                 if self._claimed:
-                    with suppress(StoreError):  # as where the database is locked or gone: a claim ends without it too
+                    with suppress(StoreError):  # as where the database is locked or gone: claims end with the writer
                         await engine.submit(release, alone=True)
             finally:
-                for session_id in list(self._claimed):
-                    self._release(session_id)
+                self._claimed.clear()
                 engine.stores.remove(self)
                 if not engine.stores:
                     await engine.stop()
@@ -508,8 +512,8 @@ class RelationalStore:
         def work(connection: Connection) -> None:
             if session_id in self._claimed:
                 raise errors.SessionInUseError(session_id, os.getpid())
-            with self._held(connection, session_id):
-                if connection.run("session", session_id=session_id).fetchone() is None:
+            with self._held(connection, session_id) as is_there:
+                if not is_there:
                     create_session(connection, session_id, project)
                 claim = {"session_id": session_id, "project": project, "writer": connection.writer}
                 (fence,) = connection.run("take_session", **claim).fetchone()
@@ -538,8 +542,11 @@ class RelationalStore:
         return await self.read(work)
 
     def append(self, session_id: str, entries: base.Entries, committed: Committed) -> Awaitable[None]:
-        kept = (self, session_id), tuple(entries)
-        return self.write(session_id, lambda to, added: self._append(to, session_id, added), committed, kept)
+        def work(connection: Connection, added: base.Entries) -> None:
+            head = head_of(connection, session_id)
+            _write(connection, session_id, _branch_off(connection, session_id, head) if head.taken else head, added)
+
+        return self.write(session_id, work, committed, ((self, session_id), tuple(entries)))
 
     async def replace(self, session_id: str, keep: int, entries: base.Entries, committed: Committed) -> None:
         kept = tuple(entries)
@@ -623,25 +630,19 @@ class RelationalStore:
         }
 
     async def sessions(self) -> list[base.SessionInfo]:
-        def work(connection: Connection) -> list[base.SessionInfo]:
-            found = starmap(base.SessionInfo, connection.run("sessions"))
-            return [info if self._has_writer(info) else changed(info, writer_pid=None) for info in found]
-
-        return await self.read(work)
+        return list(starmap(base.SessionInfo, await self.rows("sessions")))
 
     async def delete_session(self, session_id: str) -> bool:
         """Remove a session and what only it used, in slices: others write in between. Where this is cut short, the
         session is gone, and `purge` removes the rest."""
 
         def work(connection: Connection) -> bool:
-            if connection.run("session", session_id=session_id).fetchone() is None:
-                return False
-            with self._held(connection, session_id):
+            with self._held(connection, session_id) as is_there:
                 for what in self._removals:
                     connection.run(f"remove_{what}", session_id=session_id, scope=f"session {session_id}")
                 connection.run("disown_branches", session_id=session_id)
-            self._release(session_id)
-            return True
+            self._claimed.pop(session_id, None)
+            return is_there
 
         is_there = await self.submit_alone("delete a session", work)
         if is_there:
@@ -732,22 +733,23 @@ class RelationalStore:
 
     # What a database does in its own way; functions on a connection run in the engine's thread.
 
-    _held: Callable[[Any, str], AbstractContextManager[None]]  # a transaction while no other writer has the session
     _lost: Callable[[str], StoreError]  # what to raise where another writer has taken the session
     _read: Callable[[Any, Work[Any]], Any]  # on one committed state
 
-    def _append(self, connection: Any, session_id: str, entries: base.Entries) -> None:
-        """Add entries at the end of the log, on a branch of its own where the next place is taken."""
-        head = head_of(connection, session_id)
-        _write(connection, session_id, _branch_off(connection, session_id, head) if head.taken else head, entries)
-
-    def _release(self, session_id: str) -> None:
-        """End a claim."""
-        self._claimed.pop(session_id, None)
-
-    def _has_writer(self, info: base.SessionInfo) -> bool:
-        """Return whether the writer that a session names still has it."""
-        return True
+    @contextmanager
+    def _held(self, connection: Connection, session_id: str) -> Iterator[bool]:
+        """A transaction on a session that no other living writer has, and none takes until it ends; whether it is
+        there."""
+        with connection.transaction():
+            row = connection.run("lock_session", session_id=session_id).fetchone()
+            if row is not None and row[0] is not None and session_id not in self._claimed:
+                writer, host, pid = row
+                assert self._engine is not None
+                is_ours = writer == connection.writer  # then another store of the engine may have it
+                here = any(session_id in one._claimed for one in self._engine.stores)
+                if here if is_ours else connection.lives(writer):
+                    raise errors.SessionInUseError(session_id, pid, host)
+            yield row is not None
 
 
 class RelationalCheckpoints(Part):
@@ -873,10 +875,11 @@ def _write(connection: Connection, session_id: str, head: Head, entries: base.En
     if not all(isinstance(part, bytes) for entry in entries for part in (entry.message, entry.facts)):
         raise StoreError("the store takes bytes; it got something else")
     branch, stop, places = head.branch, head.stop + len(entries), list(enumerate(entries, head.stop))
-    connection.run_many("add_entry", [(branch, place, entry.message, entry.facts) for place, entry in places])
-    connection.index_texts(((branch << 32) + place, searchable(entry.message)) for place, entry in places)
-    _add_verdicts(connection, session_id, [(place, row) for place, entry in places for row in entry.verdicts])
-    connection.run("move_head", session_id=session_id, branch=branch, stop=stop, now=now())
+    with connection.pipeline():
+        connection.run_many("add_entry", [(branch, place, entry.message, entry.facts) for place, entry in places])
+        connection.index_texts(((branch << 32) + place, searchable(entry.message)) for place, entry in places)
+        _add_verdicts(connection, session_id, [(place, row) for place, entry in places for row in entry.verdicts])
+        connection.run("move_head", session_id=session_id, branch=branch, stop=stop, now=now())
 
 
 def head_of(connection: Connection, session_id: str) -> Head:

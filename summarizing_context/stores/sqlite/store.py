@@ -6,15 +6,16 @@ Neither the values of a query nor the text of a message gets into an error.
 from __future__ import annotations
 
 import errno
-import hashlib
+import glob
 import os
 import re
 import sqlite3
 import stat
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,9 +23,8 @@ from typing import Any, NamedTuple
 from filelock import FileLock, Timeout
 
 from summarizing_context import errors
-from summarizing_context.errors import SessionInUseError, StoreCorruptError, StoreError, StoreLockedError
+from summarizing_context.errors import StoreCorruptError, StoreError, StoreLockedError
 from summarizing_context.messages.search_terms import indexed_words
-from summarizing_context.stores.base import SessionInfo
 from summarizing_context.stores.private_files import FILE, make_private_folder, open_private
 from summarizing_context.stores.relational import store as relational
 from summarizing_context.stores.relational.store import Engine, RelationalStore, Result, Values, Work
@@ -37,6 +37,7 @@ _TRANSLATED = {  # the shared queries are written for PostgreSQL
     "bytea": "blob",
     "greatest(": "max(",
     "least(": "min(",
+    " for update of sessions": "",
     " for update": "",
     " for key share": "",
 }
@@ -100,9 +101,11 @@ class File(NamedTuple):
 
 
 class Database(sqlite3.Connection):
-    """The `Connection` of a file, or of memory."""
+    """The `Connection` of a file, or of memory, which is None."""
 
-    writer: str
+    file: Path | None
+    writer: str | None = None
+    pipeline = nullcontext
 
     def run(self, query: str, /, **values: Any) -> sqlite3.Cursor:
         return self.execute(_SQL[query], values)
@@ -137,6 +140,29 @@ class Database(sqlite3.Connection):
         finally:
             self.execute(f"pragma busy_timeout = {usual:d}")
 
+    def lives(self, writer: str, wait: float = 0.25) -> bool:
+        """Return whether a process holds the lock of a writer; that of another is removed.
+
+        Linux tells which files a process has open, so that a lock file may be removed. Elsewhere this is False then,
+        and the next write of that process fails.
+        """
+        if self.file is None:
+            return True
+        lock = writer_lock(self.file, writer)
+        with suppress(OSError):  # no such process, or not one that may be looked at
+            if Path(lock.lock_file).exists():
+                try:  # another process may hold it for a moment to see whether it is held
+                    lock.acquire(timeout=wait)
+                except (Timeout, OSError):  # held, or not for us to touch
+                    return True
+                remove_lock(lock)
+            pid = writer.partition("-")[0]
+            for number in os.listdir(f"/proc/{pid}/fd"):
+                with suppress(OSError):  # closed meanwhile
+                    if os.readlink(f"/proc/{pid}/fd/{number}") == f"{lock.lock_file} (deleted)":
+                        return True
+        return False
+
     def pragma(self, name: str) -> int:
         return int(self.execute(f"pragma {name}").fetchone()[0])
 
@@ -145,8 +171,22 @@ def connect(path: Path | None, mode: str, busy_timeout: float) -> Database:
     """Return a connection; `mode` as in SQLite's URI. Without a path it has a database of its own in memory."""
     place = ":memory:" if path is None else f"{path.as_uri()}?mode={mode}"
     connection = sqlite3.connect(place, uri=True, timeout=busy_timeout, isolation_level=None, factory=Database)
-    connection.writer = str(os.getpid())
+    connection.file = path
+    connection.create_function("lives", 1, partial(connection.lives, wait=0))
     return connection
+
+
+def writer_lock(path: Path, writer: str) -> FileLock:
+    """Return the lock of a writer of a file. Any thread may release it, and no two in a process share it."""
+    name = f"{path}.{writer}.lock"
+    return FileLock(name, mode=0o600, thread_local=False, is_singleton=False, poll_interval=0.02)
+
+
+def remove_lock(lock: FileLock) -> None:
+    """Release a lock and remove its file, while it is held: who locks a file without a name tries again."""
+    with suppress(OSError):
+        Path(lock.lock_file).unlink()
+    lock.release(force=True)
 
 
 def read(path: Path, busy_timeout: float, work: Callable[[Database], Result]) -> Result:
@@ -246,14 +286,17 @@ class SqliteEngine(Engine):
         super().__init__(str(file.path or ":memory:"), read_only=read_only)
         self._file = file
         self._identity: object = None  # of the files that the connection has open
+        self._lock: FileLock | None = None
 
     def open(self) -> Database:
         """Return a connection for writing; where only reading is allowed, one that is not used: each read opens its
         own, and leaves no file next to this one."""
         path, wait = self._file.path, self._file.busy_timeout
+        writer = f"{os.getpid()}-{uuid.uuid4().hex[:16]}"
         if path is None:
             connection = connect(None, "", wait)
             create_tables(connection, self.name)
+            connection.writer = writer
             return connection
         if self.read_only:
             if not path.exists() or _checked_version(path, wait) == 0:
@@ -295,11 +338,21 @@ class SqliteEngine(Engine):
                 connection.execute(f"pragma max_page_count = {self._file.max_pages:d}")
             if not self._file.waits_for_disk:
                 connection.execute("pragma synchronous = normal")
+            for left in path.parent.glob(f"{glob.escape(path.name)}.*.lock"):  # by processes that were killed
+                connection.lives(left.name[len(path.name) + 1 : -5], wait=0)
+            self._lock = writer_lock(path, writer)
+            self._lock.acquire()
+            connection.writer = writer
         except BaseException:
             connection.close()
             raise
         self._identity = _identity(path)
         return connection
+
+    def close(self, connection: Database) -> None:
+        connection.close()
+        if self._lock is not None:
+            remove_lock(self._lock)
 
     def gone(self) -> Exception | None:
         """Return the error of all that follows, once the file was removed, moved or replaced."""
@@ -344,7 +397,6 @@ class SqliteStore(RelationalStore):
     ) -> None:
         where = None if str(path) == ":memory:" else Path(os.path.realpath(path))
         file = self._file = File(where, busy_timeout or (30.0 if waits_for_disk else 5.0), max_pages, waits_for_disk)
-        self._locks: dict[str, FileLock | None] = {}  # of the sessions that this store has, or is about to have
         super().__init__(str(where or ":memory:"), where and file, partial(SqliteEngine, file), read_only=read_only)
 
     async def purge(self) -> int:
@@ -393,71 +445,6 @@ class SqliteStore(RelationalStore):
         with connection.transaction("deferred"):
             return work(connection)
 
-    @contextmanager
-    def _held(self, connection: Database, session_id: str) -> Iterator[None]:
-        """A transaction on a session that no other store has claimed; from then on this one has, unless that fails."""
-        was_ours = session_id in self._locks
-        if not was_ours:
-            if (lock := self._lock(session_id)) is not None:
-                try:  # another process may hold the lock for a moment to see whether it is held
-                    lock.acquire(timeout=0.25)
-                except Timeout:
-                    raise SessionInUseError(session_id, _noted_writer(connection, session_id)) from None
-            self._locks[session_id] = lock
-        try:
-            with connection.transaction():
-                noted = _noted_writer(connection, session_id)
-                if self._is_held_without_its_file(session_id, noted):
-                    raise SessionInUseError(session_id, noted)
-                yield
-        except BaseException:
-            if not was_ours:
-                self._release(session_id)
-            raise
-
-    def _release(self, session_id: str) -> None:
-        """End a claim and remove its lock file."""
-        super()._release(session_id)
-        lock = self._locks.pop(session_id, None)
-        if lock is not None:
-            _remove(lock)
-
-    def _has_writer(self, info: SessionInfo) -> bool:
-        if info.session_id in self._claimed or info.writer_pid is None:
-            return True
-        if (lock := self._lock(info.session_id)) is None:
-            return False
-        if Path(lock.lock_file).exists():
-            try:
-                lock.acquire(blocking=False)
-            except (Timeout, OSError):  # held, or not for us to touch: the writer that it names is the best we know
-                return True
-            _remove(lock)  # left behind by a process that was killed
-        return self._is_held_without_its_file(info.session_id, info.writer_pid)
-
-    def _is_held_without_its_file(self, session_id: str, pid: int | None) -> bool:
-        """Return whether a process still holds the lock of a session though the lock file was removed.
-
-        Linux tells which files a process has open. Elsewhere this is False, and the next write of that process fails.
-        """
-        lock = self._lock(session_id)
-        if lock is None or pid is None:
-            return False
-        with suppress(OSError):  # no such process, or not one that may be looked at
-            for number in os.listdir(f"/proc/{pid}/fd"):
-                with suppress(OSError):  # closed meanwhile
-                    if os.readlink(f"/proc/{pid}/fd/{number}") == f"{lock.lock_file} (deleted)":
-                        return True
-        return False
-
-    def _lock(self, session_id: str) -> FileLock | None:
-        if self._file.path is None:
-            return None
-        digest = hashlib.sha256(session_id.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-        # Any thread may end the claim, and two stores of one process must exclude each other as well.
-        name = f"{self._file.path}.{digest}.lock"
-        return FileLock(name, mode=0o600, thread_local=False, is_singleton=False, poll_interval=0.02)
-
     def _lost(self, session_id: str) -> StoreError:
         return StoreError(
             f"{self.name}: another process has opened session {session_id!r} for writing, or deleted it, after "
@@ -466,17 +453,5 @@ class SqliteStore(RelationalStore):
         )
 
 
-def _noted_writer(connection: Database, session_id: str) -> int | None:
-    row = connection.run("writer", session_id=session_id).fetchone()
-    return None if row is None else row[0]
-
-
 def _size(connection: Database) -> int:
     return connection.pragma("page_count") * connection.pragma("page_size")
-
-
-def _remove(lock: FileLock) -> None:
-    # Removed while still held: a process that locked the removed file sees that it has no name and tries again.
-    with suppress(OSError):
-        Path(lock.lock_file).unlink()
-    lock.release(force=True)

@@ -12,16 +12,16 @@ others = case when excluded.session_id = any(requests.session_id || requests.oth
 with free as (
     select range_hash, recipe_hash from store.requests
     where queue = :queue and (error is null or retry_at <= now()) and not exists (
-        select 1 from store.claims join store.living_writers as writers on writers.id = claims.writer
+        select 1 from store.claims
         where claims.range_hash = requests.range_hash and claims.recipe_hash = requests.recipe_hash
-        and claims.until > clock_timestamp()
+        and claims.until > clock_timestamp() and store.lives(claims.writer)
     )
     order by asked_at limit :most for update skip locked
 ), taken as (
     insert into store.claims (range_hash, recipe_hash, writer, until)
     select range_hash, recipe_hash, :writer, clock_timestamp() + make_interval(secs => :seconds) from free
     on conflict (range_hash, recipe_hash) do update set writer = excluded.writer, until = excluded.until
-    where claims.until < clock_timestamp() or claims.writer not in (select id from store.living_writers)
+    where claims.until < clock_timestamp() or not store.lives(claims.writer)
     returning range_hash, recipe_hash
 )
 select range_hash, recipe_hash, session_id, request from store.requests join taken using (range_hash, recipe_hash);

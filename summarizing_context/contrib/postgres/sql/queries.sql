@@ -1,15 +1,9 @@
 -- The queries of PostgreSQL alone, each under its name and purpose. `store.` stands for the schema.
 
--- lock_session: the writer that has a session, or had it; nobody else changes it until the transaction ends
-select sessions.writer, writers.host, writers.pid, writers.until > clock_timestamp()
-from store.sessions left join store.writers on writers.id = sessions.writer
-where session_id = :session_id for update of sessions;
-
--- silent_writer: one whose lease has ended and that has no transaction open, for that holds its row
-select 1 where not exists (select 1 from store.writers where id = :writer) or exists (
-    select 1 from (select until from store.writers where id = :writer for share skip locked) as free
-    where until <= clock_timestamp()
-);
+-- living_writer: one whose lease holds, or that has a transaction open, for that holds its row
+select 1 from store.writers where id = :writer and (until > clock_timestamp() or not exists (
+    select 1 from (select 1 from store.writers where id = :writer for share skip locked) as free
+));
 
 -- add_writer: this one, with its lease
 insert into store.writers (id, host, pid, until)
@@ -35,7 +29,7 @@ select pg_advisory_xact_lock(hashtextextended('store.' || :what, 7));
 insert into store.claims (range_hash, recipe_hash, writer, until)
 values (:range_hash, :recipe_hash, :writer, clock_timestamp() + make_interval(secs => :seconds))
 on conflict (range_hash, recipe_hash) do update set writer = excluded.writer, until = excluded.until
-where claims.until < clock_timestamp() or claims.writer not in (select id from store.living_writers)
+where claims.until < clock_timestamp() or not store.lives(claims.writer)
 returning 1;
 
 -- give_up_claim: of this writer

@@ -18,7 +18,8 @@ create table store.writers (
     until timestamptz not null, -- its lease; other writers may take its sessions afterwards
     batch bigint not null default 0 -- the newest committed transaction, for a commit whose answer was lost
 ) with (fillfactor = 50);
-create view store.living_writers as select id, host, pid from store.writers where until > clock_timestamp();
+create function store.lives(writer text) returns boolean language sql as
+    $$ select exists (select 1 from store.writers where id = writer and until > clock_timestamp()) $$;
 
 -- Words are stemmed as in the SQLite store; there are no stop words.
 create text search dictionary store.stems (template = snowball, language = 'porter');

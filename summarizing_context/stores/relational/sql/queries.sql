@@ -10,6 +10,11 @@ values (:session_id, :project, :branch, :stop, :now, :now);
 select project, log_version, pins, updated_at, failed, last_error, last_error_at, budget, title
 from store.sessions where session_id = :session_id;
 
+-- lock_session: the writer that has a session, or had it; nobody else changes it until the transaction ends
+select sessions.writer, writers.host, writers.pid
+from store.sessions left join store.writers on writers.id = sessions.writer
+where session_id = :session_id for update of sessions;
+
 -- take_session: for this writer, with a fence that no writer before it has
 update store.sessions set writer = :writer, fence = fence + 1, project = coalesce(:project, project)
 where session_id = :session_id returning fence;
@@ -20,12 +25,12 @@ select 1 from store.sessions where session_id = :session_id and writer = :writer
 -- release_session: if this writer still has it
 update store.sessions set writer = null where session_id = :session_id and writer = :writer;
 
--- sessions: the list, newest change first, with the writers that are known to live
+-- sessions: the list, newest change first, with the writers that live
 select
     sessions.session_id, project, stop, coalesce(used.summaries, 0), created_at, updated_at, writers.pid,
     coalesce(used.input_tokens, 0), coalesce(used.output_tokens, 0), budget, writers.host,
     failed, last_error, last_error_at, title
-from store.sessions left join store.living_writers as writers on writers.id = sessions.writer
+from store.sessions left join store.writers on writers.id = sessions.writer and store.lives(writers.id)
 left join (
     select uses.session_id, count(*) as summaries, cast(sum(input_tokens) as bigint) as input_tokens,
         cast(sum(output_tokens) as bigint) as output_tokens

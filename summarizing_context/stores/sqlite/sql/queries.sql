@@ -1,8 +1,5 @@
 -- The queries of SQLite alone, each under its name and purpose.
 
--- writer: that noted itself last
-select cast(writer as integer) from sessions where session_id = :session_id;
-
 -- guard: no other host does this until the transaction ends; in SQLite it is the only one that writes
 select 1;
 

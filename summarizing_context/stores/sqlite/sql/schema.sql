@@ -1,7 +1,7 @@
 -- What SQLite has beside the tables that all databases share.
 
--- Who has a session open is a process; its lock file says whether it lives.
-create view living_writers as
+-- A writer is named by its process; the lock file of its name says whether it lives.
+create view writers as
 select distinct writer as id, cast(writer as integer) as pid, null as host from sessions where writer is not null;
 
 -- The index keeps words, not texts, and is written with what it indexes. A message's row is numbered by its branch and
