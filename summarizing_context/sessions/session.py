@@ -479,12 +479,11 @@ class Session:
                 while keep != present.common_prefix(log):  # again where it was added to meanwhile
                     keep = present.common_prefix(log)
                     rest = [self.intake.stored(entry) async for entry in in_turns(durable[keep:])]
-                if keep == len(present):
-                    await store.replace(self.id, keep, rest, committed)
-                else:
+                now = None
+                if keep != len(present):
                     name = f"before the log was {'replaced' if keep or rest else 'cleared'}"
-                    now = self.id, self.place, name, self.provider_views()
-                    await store.checkpoints.replace(*now, keep, rest, committed=committed)
+                    now = base.Present(self.place, name, self.provider_views())
+                await store.replace(self.id, keep, rest, committed, now)
 
             with self.foreground:
                 await finish_despite_cancellation(commit())
@@ -621,9 +620,9 @@ class Session:
             entries, _ = await self.in_thread(partial(self._decoded, there.entries))
             filled = await self._filled(entries, states.cuts_of(one.state for one in there.provider_views)[0])
             back = partial(self.foreground.change, partial(self._go_back, filled, there))
-            id, place, views = there.checkpoint.id, self.place, self.provider_views()
-            restoring = self.store.checkpoints.restore(self.id, id, place, f"before restoring {id}", views, back)
-            made = await finish_despite_cancellation(restoring)
+            id = there.checkpoint.id
+            now = base.Present(self.place, f"before restoring {id}", self.provider_views())
+            made = await finish_despite_cancellation(self.store.checkpoints.restore(self.id, id, back, now))
             await self.worker.recall()
             rows = []
             async for at, entry in in_turns(list(enumerate(self.log.entries))):

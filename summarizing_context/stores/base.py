@@ -128,6 +128,45 @@ class StoredActivation(NamedTuple):
     is_undone: bool
 
 
+CHECKPOINT_ID = re.compile(r"c([1-9][0-9]{0,17})")  # no checkpoint is named like that
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A state of a session that can be restored or forked."""
+
+    id: str
+    name: str | None
+    seq: int  # messages in the log then
+    created_at: str  # ISO 8601, UTC
+
+
+class StoredProviderView(NamedTuple):
+    """What one provider was shown at a checkpoint; the store looks into neither part."""
+
+    provider_key: str
+    state: bytes  # as `save_activation` keeps it
+    marks: str  # what else the next view depends on
+
+
+class Place(NamedTuple):
+    """A moment of a session as its writer knows it."""
+
+    log_version: int  # as in `StoredSession`
+    messages: int
+
+
+ProviderViews = Sequence[StoredProviderView]
+
+
+class Present(NamedTuple):
+    """What a checkpoint of the present keeps beside the log."""
+
+    place: Place
+    name: str | None
+    views: ProviderViews
+
+
 class Store(Protocol):
     """Keeps logs, summaries and activation states; many sessions in one place.
 
@@ -149,10 +188,13 @@ class Store(Protocol):
         """Queue entries at the end of the log, at once and in call order. `committed` is called in the order of the
         calls, also when the caller was cancelled; it is not called when the write failed."""
 
-    async def replace(self, session_id: str, keep: int, entries: Entries, committed: Committed) -> None:
+    async def replace(
+        self, session_id: str, keep: int, entries: Entries, committed: Committed, present: Present | None = None
+    ) -> Checkpoint | None:
         """Make the log its own first `keep` entries followed by `entries`, count the replacement, and forget the
         activation states, the rules from `keep` on and the places of summaries. The old log stays readable to the store
-        (undo, fork) until `purge`, which also ends uses of summaries that were not noted since."""
+        (undo, fork) until `purge`, which also ends uses of summaries that were not noted since. Where `present` is
+        given, it is made a checkpoint first, and returned, with the errors of `CheckpointStore`."""
 
     async def save_activation(
         self, session_id: str, provider_key: str, state: bytes, made: NewActivation | None = None
@@ -210,34 +252,6 @@ class Store(Protocol):
         """Finish the queued writes, give up the claims, end the thread. May be called twice."""
 
 
-CHECKPOINT_ID = re.compile(r"c([1-9][0-9]{0,17})")  # no checkpoint is named like that
-
-
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
-    """A state of a session that can be restored or forked."""
-
-    id: str
-    name: str | None
-    seq: int  # messages in the log then
-    created_at: str  # ISO 8601, UTC
-
-
-class StoredProviderView(NamedTuple):
-    """What one provider was shown at a checkpoint; the store looks into neither part."""
-
-    provider_key: str
-    state: bytes  # as `save_activation` keeps it
-    marks: str  # what else the next view depends on
-
-
-class Place(NamedTuple):
-    """A moment of a session as its writer knows it."""
-
-    log_version: int  # as in `StoredSession`
-    messages: int
-
-
 @dataclass(frozen=True, slots=True)
 class StoredCheckpoint:
     """All that going back to a checkpoint needs."""
@@ -246,9 +260,6 @@ class StoredCheckpoint:
     entries: Entries
     provider_views: Sequence[StoredProviderView]  # the newest last
     pins: str = ""  # as the session had saved them
-
-
-ProviderViews = Sequence[StoredProviderView]
 
 
 class CheckpointStore(Protocol):
@@ -264,23 +275,9 @@ class CheckpointStore(Protocol):
     async def load(self, session_id: str, id: str) -> StoredCheckpoint:
         """Return a checkpoint with its log."""
 
-    async def restore(
-        self, session_id: str, id: str, place: Place, name: str, views: ProviderViews, committed: Committed
-    ) -> Checkpoint:
-        """Make a checkpoint of the present, of this name, and return it; then make the log, the pins and the
-        activation states those of `id`, and forget what `Store.replace` does; rules stay of what both begin with."""
-
-    async def replace(
-        self,
-        session_id: str,
-        place: Place,
-        name: str,
-        views: ProviderViews,
-        keep: int,
-        entries: Entries,
-        committed: Committed,
-    ) -> Checkpoint:
-        """Make a checkpoint of the present, of this name; then replace the log as `Store` does."""
+    async def restore(self, session_id: str, id: str, committed: Committed, present: Present) -> Checkpoint:
+        """Make a checkpoint of the present, and return it; then make the log, the pins and the activation states those
+        of `id`, and forget what `Store.replace` does; rules stay of what both begin with."""
 
     async def fork(self, session_id: str, id: str, new_id: str) -> None:
         """Begin a session that goes on from a checkpoint, with its pins and activation states, and the project,

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from summarizing_context.errors import CheckpointNotFoundError, SessionExistsError, StoreError, StoreLockedError
-from summarizing_context.stores.base import Place, StoredEntry, StoredProviderView, StoredVerdict
+from summarizing_context.stores.base import Place, Present, StoredEntry, StoredProviderView, StoredVerdict
 from tests.contract.store_builders import entries, is_there, key, log_of, nothing, numbered, opened, sql, summary, texts
 
 pytestmark = pytest.mark.usefixtures("backend")
@@ -40,16 +40,16 @@ async def test_a_checkpoint_of_a_log_that_was_replaced_meanwhile_is_neither_made
     await store.replace("s", 1, [], nothing)
     for refused in (
         checkpoints.save("s", None, Place(0, 5), SHOWN),
-        checkpoints.restore("s", made.id, Place(0, 5), "back", [], call),
-        checkpoints.replace("s", Place(0, 5), "old", SHOWN, 1, entries("x"), call),
+        checkpoints.restore("s", made.id, call, Present(Place(0, 5), "back", [])),
+        store.replace("s", 1, entries("x"), call, Present(Place(0, 5), "old", SHOWN)),
     ):
         with pytest.raises(StoreError, match="replaced"):
             await refused
     assert (await log_of(store), called, await checkpoints.listed("s")) == (["m0"], [], [made])
-    assert await checkpoints.restore("s", made.id, Place(1, 1), "back", [], call)
+    assert await checkpoints.restore("s", made.id, call, Present(Place(1, 1), "back", []))
     assert (await log_of(store), called) == (whole, [1])
     assert (await store.load("s")).activations == [(one.provider_key, one.state) for one in SHOWN]
-    old = await checkpoints.replace("s", Place(2, 5), "old", SHOWN, 2, entries("x"), call)
+    old = await store.replace("s", 2, entries("x"), call, Present(Place(2, 5), "old", SHOWN))
     assert (await log_of(store), called, old.seq, old.name) == (["m0", "m1", "x"], [1, 1], 5, "old")
     found = await checkpoints.load("s", old.id)
     assert (texts(found), found.provider_views) == (whole, SHOWN)
@@ -72,7 +72,7 @@ async def test_what_a_checkpoint_kept_comes_back_in_forks_and_by_a_restore_which
         for taken in ("fork", "s", "t"):
             with pytest.raises(SessionExistsError):
                 await checkpoints.fork("s", made.id, taken)
-        present = await checkpoints.restore("s", "mark", Place(1, 2), "before", [], nothing)
+        present = await checkpoints.restore("s", "mark", nothing, Present(Place(1, 2), "before", []))
         for name in ("s", "fork"):
             found = await store.load(name)
             assert (texts(found), found.project, found.pins) == (["m0", "m1"], "p", "pins of then")
@@ -125,7 +125,8 @@ async def test_a_fork_that_goes_on_where_a_session_ended_keeps_what_it_adds_whil
         await store.claim("kept")
         made = await store.checkpoints.save("kept", None, Place(0, 1_500), [])
         await store.append("kept", entries("taken back"), nothing)
-        await store.checkpoints.restore("kept", made.id, Place(0, 1_501), "back", [], nothing)  # on the other's branch
+        back = Present(Place(0, 1_501), "back", [])
+        await store.checkpoints.restore("kept", made.id, nothing, back)  # on the other's branch
         deleting = asyncio.create_task(store.delete_session("gone"))
         for i in range(50):
             await store.append("kept", entries(f"x{i}"), nothing)

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from summarizing_context.stores.base import Place, Scope, StoredEntry, StoredProviderView
+from summarizing_context.stores.base import Place, Present, Scope, StoredEntry, StoredProviderView
 from summarizing_context.stores.sqlite.store import SqliteStore
 from tests.contract.store_builders import bytes_beside, check_index, nothing, opened, sql
 from tests.killed_work import killed
@@ -73,7 +73,7 @@ async def change(store: Any, ack: Ack, done: int | None = None) -> None:
         elif what == "save":
             await store.checkpoints.save("s", f"mark {i}", place, views)
         elif what == "restore":
-            await store.checkpoints.restore("s", f"mark {i}", place, f"back {i}", views, nothing)
+            await store.checkpoints.restore("s", f"mark {i}", nothing, Present(place, f"back {i}", views))
         else:
             await store.purge()
         ack(what)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from summarizing_context.messages.search_terms import query_terms
-from summarizing_context.stores.base import Match, Place, Scope, SessionStore, StoredEntry
+from summarizing_context.stores.base import Match, Place, Present, Scope, SessionStore, StoredEntry
 from tests.contract.store_builders import check_index, key, nothing, opened, summary
 
 pytestmark = pytest.mark.usefixtures("backend")
@@ -52,7 +52,7 @@ async def test_what_a_replaced_log_held_is_found_no_more_until_it_is_restored(st
     made = await store.checkpoints.save("s", None, Place(0, 2), [])
     await store.replace("s", 1, say("another rose"), nothing)
     assert (await places(store, "tulip"), await places(store, "rose")) == ([("s", 0)], [("s", 1)])
-    await store.checkpoints.restore("s", made.id, Place(1, 2), "back", [], nothing)
+    await store.checkpoints.restore("s", made.id, nothing, Present(Place(1, 2), "back", []))
     assert (await places(store, "tulip"), await places(store, "rose")) == ([("s", 0), ("s", 1)], [])
 
 

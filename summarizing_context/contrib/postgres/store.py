@@ -348,17 +348,13 @@ class PostgresStore(RelationalStore):
     """
 
     _slice = 5_000
+    _forgotten = (*RelationalStore._forgotten, "remove_failed_requests")
     _removals = (*RelationalStore._removals, "left_requests", "requests")
 
     def __init__(self, address: str, *, read_only: bool = False) -> None:
         place = self._address = read_address(address)
         super().__init__(place.name, place, partial(PostgresEngine, place), read_only=read_only)
         self.claims = None if read_only else PostgresClaims(self)  # which host pays for a summary
-
-    async def purge(self) -> int:
-        self.refuse_if_read_only("purge")
-        await self.submit(lambda connection: connection.run("remove_failed_requests"))
-        return await super().purge()
 
     # What follows runs in the engine's thread.
 
@@ -403,7 +399,7 @@ class PostgresClaims:
         try:  # also one that was cancelled may have been taken
             try:
                 async for _ in looks():
-                    if await self._store.submit(take):
+                    if await self._store.submit("claim a summary", take):
                         break
             except StoreError as error:
                 logger.warning("a summary is made without a claim", extra={"cause": type(error).__name__})
@@ -415,5 +411,6 @@ class PostgresClaims:
         """End a claim of this host, which may have none. Its end is not waited for, and may fail."""
         values = key._asdict()
         with suppress(StoreError):  # closed
-            done = self._store.submit(lambda own: own.run("give_up_claim", **values, writer=own.writer))
+            run = "give_up_claim"
+            done = self._store.submit("claim a summary", lambda own: own.run(run, **values, writer=own.writer))
             done.add_done_callback(lambda ended: ended.cancelled() or ended.exception())

@@ -40,7 +40,16 @@ from summarizing_context.concurrency import running_loop
 from summarizing_context.errors import StoreCorruptError, StoreError, StoreReadOnlyError
 from summarizing_context.messages.search_terms import searchable
 from summarizing_context.stores import base
-from summarizing_context.stores.base import Checkpoint, Committed, Decide, MemoryScope, Place, ProviderViews, SummaryKey
+from summarizing_context.stores.base import (
+    Checkpoint,
+    Committed,
+    Decide,
+    MemoryScope,
+    Place,
+    Present,
+    ProviderViews,
+    SummaryKey,
+)
 
 _MOST_RANKED = 2_500  # rows whose relevance one query works out
 _ALL_ROWS = (-(1 << 63), (1 << 63) - 1)
@@ -82,7 +91,6 @@ class _Operation:
     done: asyncio.Future[Any]
     committed: Callable[[], None] | None
     alone: bool  # opens its own transactions, or none
-    added: tuple[Hashable, base.Entries] | None = None  # a log, and entries that `work` adds to it
     result: Any = None
     error: Exception | None = None
 
@@ -112,7 +120,6 @@ class Engine:
         self.is_stopping = False
         self.thread = ThreadPoolExecutor(1, thread_name_prefix=f"store {name}")
         self._queue: deque[_Operation] = deque()
-        self._is_awake = False  # the thread is about to look into the queue
         self._connection: Any = None
         self.lost: Exception | None = None  # the error of all that follows
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -130,16 +137,14 @@ class Engine:
         await asyncio.shield(self._opening)
 
     def submit(
-        self, work: Work[Result], *, committed: Committed | None = None, alone: bool = False, added: Any = None
+        self, work: Work[Result], *, committed: Committed | None = None, alone: bool = False
     ) -> asyncio.Future[Result]:
         """Queue an operation now. Cancelling the future withdraws nothing: it only stops the waiting."""
         self.check_loop()
         assert self._loop is not None
         done: asyncio.Future[Result] = self._loop.create_future()
-        self._queue.append(_Operation(work, done, committed, alone, added))
-        if not self._is_awake:
-            self._is_awake = True
-            self.thread.submit(self._work_off)
+        self._queue.append(_Operation(work, done, committed, alone))
+        self.thread.submit(self._work_off)
         return done
 
     async def stop(self) -> None:
@@ -202,17 +207,16 @@ class Engine:
 
     def _work_off(self) -> None:
         """Perform all that is queued."""
-        self._is_awake = False  # what is queued from now on wakes the thread again
         batch = [self._queue.popleft() for _ in range(len(self._queue))]
-        for alone, run in groupby(batch, key=lambda one: one.alone):
-            for operations in [[one] for one in run] if alone else [list(run)]:
-                if not self.lost:
-                    self._perform(operations)
-                self.lost = self.lost or self.gone()
-                for one in operations:
-                    one.error = self.lost or one.error
-                with suppress(RuntimeError):  # the loop is closed: no caller waits
-                    operations[0].done.get_loop().call_soon_threadsafe(_settle, operations)
+        for _, run in groupby(batch, key=lambda one: one if one.alone else None):
+            operations = list(run)
+            if not self.lost:
+                self._perform(operations)
+            self.lost = self.lost or self.gone()
+            for one in operations:
+                one.error = self.lost or one.error
+            with suppress(RuntimeError):  # the loop is closed: no caller waits
+                operations[0].done.get_loop().call_soon_threadsafe(_settle, operations)
 
     def _perform(self, operations: Sequence[_Operation], tries: int = 1) -> None:
         """Perform operations in one transaction, or one that is alone. Where one fails, perform each by itself."""
@@ -220,10 +224,8 @@ class Engine:
         try:
             with nullcontext() if operations[0].alone else connection.transaction():
                 may_part = len(operations) > 1
-                for _, run in groupby(operations, key=lambda one: one.added[0] if one.added else one):
-                    first, *others = run  # several: what calls next to each other add to one log is added at once
-                    entries = [entry for one in (first, *others) if one.added for entry in one.added[1]]
-                    first.result = first.work(connection, entries) if first.added else first.work(connection)
+                for one in operations:
+                    one.result = one.work(connection)
                 may_part = False  # where a commit has no answer, nothing may be done twice
         except Exception as error:  # each caller gets an answer
             with suppress(Exception):  # the first error is the one to raise
@@ -368,7 +370,7 @@ class RelationalVectors(Part):
             self._passing.update(((recipe, number), vector) for number, vector in vectors.items())
             return
         rows = [{"recipe": recipe, "number": number, "vector": vector} for number, vector in vectors.items()]
-        await self._store.submit(lambda connection: connection.run_many("save_vector", rows))
+        await self._store.submit("save vectors", lambda connection: connection.run_many("save_vector", rows))
 
     async def near(self, recipe: str, numbers: Sequence[int], query: bytes) -> dict[int, float]:
         passing = [(n, self._passing.get((recipe, n), b"")) for n in numbers if self._passing]
@@ -392,7 +394,6 @@ class RelationalMemories(Part):
     """The `MemoryStore` of a relational store."""
 
     async def edit(self, scope: MemoryScope, decide: Decide, reader: str = "", marks: Sequence[str] = ()) -> list[str]:
-        self._store.refuse_if_read_only("change memories")
         whose = {"scope": _scope_name(scope)}
 
         def work(connection: Connection) -> list[str]:
@@ -420,7 +421,7 @@ class RelationalMemories(Part):
 
         if scope.project is None:
             return await self._store.write(scope.session_id, work)
-        return await self._store.submit(work)
+        return await self._store.submit("change memories", work)
 
     async def marked(self, scope: MemoryScope, reader: str, marks: Sequence[str]) -> set[str]:
         values = {"scope": _scope_name(scope), "reader": reader, "marks": json.dumps(list(marks))}
@@ -441,7 +442,7 @@ def _memory(number: int, content: str, metadata: str, created_at: str, updated_a
 
 Values = Mapping[str, Any] | Sequence[Any]
 Result = TypeVar("Result")
-Work = Callable[..., Result]  # on a `Connection`, and on entries where it adds them
+Work = Callable[[Any], Result]  # on a `Connection`
 
 VERSION = 3  # of the schema; one version of the package reads and writes one of the schema
 
@@ -451,6 +452,7 @@ class RelationalStore:
     engine; `place` says what makes two stores the same, and None shares nothing."""
 
     _slice = 200  # entries or summaries that a deletion removes in one transaction, while others wait
+    _forgotten: tuple[str, ...] = ("forget_replaced_states", "remove_stale_uses", "remove_unnamed_vectors")
     _removals: tuple[str, ...] = (*_OWN_TABLES, "own_vectors", "own_memories", "own_marks")
 
     def __init__(self, name: str, place: Hashable, make_engine: Callable[..., Engine], *, read_only: bool) -> None:
@@ -519,7 +521,7 @@ class RelationalStore:
                 (fence,) = connection.run("take_session", **claim).fetchone()
             self._claimed[session_id] = fence
 
-        await self.submit_alone("claim a session", work)
+        await self.submit("claim a session", work, alone=True)
 
     async def load(self, session_id: str) -> base.StoredSession | None:
         def work(connection: Connection) -> base.StoredSession | None:
@@ -542,15 +544,26 @@ class RelationalStore:
         return await self.read(work)
 
     def append(self, session_id: str, entries: base.Entries, committed: Committed) -> Awaitable[None]:
-        def work(connection: Connection, added: base.Entries) -> None:
-            head = head_of(connection, session_id)
-            _write(connection, session_id, _branch_off(connection, session_id, head) if head.taken else head, added)
-
-        return self.write(session_id, work, committed, ((self, session_id), tuple(entries)))
-
-    async def replace(self, session_id: str, keep: int, entries: base.Entries, committed: Committed) -> None:
         kept = tuple(entries)
-        await self.write(session_id, lambda connection: replace(connection, session_id, keep, kept), committed)
+
+        def work(connection: Connection) -> None:
+            head = head_of(connection, session_id)
+            _write(connection, session_id, _branch_off(connection, session_id, head) if head.taken else head, kept)
+
+        return self.write(session_id, work, committed)
+
+    async def replace(
+        self, session_id: str, keep: int, entries: base.Entries, committed: Committed, present: Present | None = None
+    ) -> Checkpoint | None:
+        new = tuple(entries)
+
+        def work(connection: Connection) -> Checkpoint | None:
+            made = None if present is None else _keep(connection, session_id, present)
+            head = Head(head_of(connection, session_id).branch, keep)
+            put_in_place(connection, session_id, _branch_off(connection, session_id, head), keep, new)
+            return made
+
+        return await self.write(session_id, work, committed)
 
     async def save_activation(
         self, session_id: str, provider_key: str, state: bytes, made: base.NewActivation | None = None
@@ -609,19 +622,17 @@ class RelationalStore:
                 note_uses(connection, session_id, wanted, places)
             return _find_summaries(connection, wanted)
 
-        return await (self.read(work) if self.read_only else self.submit(work))
+        return await (self.read(work) if self.read_only else self.submit("note uses", work))
 
     async def save_summary(
         self, session_id: str, key: SummaryKey, summary: base.StoredSummary, places: base.Places = base.NOWHERE
     ) -> base.StoredSummary:
-        self.refuse_if_read_only("save a summary")
-
         def work(connection: Connection) -> base.StoredSummary:
             kept = save_summary(connection, key, summary)
             note_uses(connection, session_id, [key], places)
             return kept
 
-        return await self.submit(work)
+        return await self.submit("save a summary", work)
 
     async def summaries_of(self, session_id: str) -> Mapping[SummaryKey, base.UsedSummary]:
         return {
@@ -644,16 +655,15 @@ class RelationalStore:
             self._claimed.pop(session_id, None)
             return is_there
 
-        is_there = await self.submit_alone("delete a session", work)
+        is_there = await self.submit("delete a session", work, alone=True)
         if is_there:
             await self._remove_unneeded(everything=False)
         return is_there
 
     async def purge(self) -> int:
         """Remove what no session uses any longer; return the bytes of the texts."""
-        self.refuse_if_read_only("purge")
-        for what in ("forget_replaced_states", "remove_stale_uses", "remove_unnamed_vectors"):
-            await self.submit(lambda connection, what=what: connection.run(what))
+        for what in self._forgotten:
+            await self.submit("purge", lambda connection, what=what: connection.run(what))
         return await self._remove_unneeded(everything=True)
 
     async def _remove_unneeded(self, *, everything: bool) -> int:
@@ -677,7 +687,7 @@ class RelationalStore:
             return sum(len(message) for _, message in removed)
 
         freed = 0
-        while (size := await self.submit(remove_slice)) is not None:
+        while (size := await self.submit("purge", remove_slice)) is not None:
             freed += size
         return freed
 
@@ -691,40 +701,34 @@ class RelationalStore:
         """Return all rows of a query."""
         return await self.read(lambda connection: list(connection.run(query, **values)))
 
-    def write(
-        self, session_id: str, work: Work[Result], committed: Committed | None = None, added: Any = None
-    ) -> asyncio.Future[Result]:
+    def write(self, session_id: str, work: Work[Result], committed: Committed | None = None) -> asyncio.Future[Result]:
         """Queue `work` for a session that this store has claimed; it is durable when the future is done."""
-        self.refuse_if_read_only("write to a session")
-        engine = self._opened()
+        engine = self._writable("write to a session")
         if session_id not in self._claimed:
             raise StoreError(f"{self.name}: session {session_id!r} is not claimed by this store; claim it first")
 
-        def fenced(connection: Any, *entries: base.Entries) -> Result:
+        def fenced(connection: Connection) -> Result:
             fence = self._claimed.get(session_id, -1)
             known = {"session_id": session_id, "writer": connection.writer, "fence": fence}
             if connection.run("check_fence", **known).fetchone() is None:
                 raise self._lost(session_id)
-            return work(connection, *entries)
+            return work(connection)
 
-        return engine.submit(fenced, committed=committed, added=added)
+        return engine.submit(fenced, committed=committed)
 
     async def _run_for(self, query: str, session_id: str, committed: Committed | None = None, **values: Any) -> None:
         values["session_id"] = session_id
         await self.write(session_id, lambda connection: connection.run(query, **values), committed)
 
-    def submit(self, work: Work[Result]) -> asyncio.Future[Result]:
-        """Queue `work` that belongs to no session; it is durable when the future is done."""
-        return self._opened().submit(work)
+    def submit(self, what: str, work: Work[Result], *, alone: bool = False) -> asyncio.Future[Result]:
+        """Queue `work` that belongs to no session; it is durable when the future is done. `what` it does is named where
+        nothing may be written. If `alone`, it begins and ends transactions itself."""
+        return self._writable(what).submit(work, alone=alone)
 
-    async def submit_alone(self, what: str, work: Work[Result]) -> Result:
-        """Run `work` that begins and ends transactions itself; `what` it does is named where nothing may be written."""
-        self.refuse_if_read_only(what)
-        return await self._opened().submit(work, alone=True)
-
-    def refuse_if_read_only(self, what: str) -> None:
+    def _writable(self, what: str) -> Engine:
         if self.read_only:
             raise StoreReadOnlyError(f"{self.name}: cannot {what}, the store was opened with read_only=True")
+        return self._opened()
 
     def _opened(self) -> Engine:
         if self._engine is None or not self._is_open or self._is_closed:
@@ -756,11 +760,8 @@ class RelationalCheckpoints(Part):
     """The `CheckpointStore` of a relational store."""
 
     async def save(self, session_id: str, name: str | None, place: Place, views: ProviderViews) -> Checkpoint:
-        def work(connection: Connection) -> Checkpoint:
-            head = head_of(connection, session_id)._replace(stop=place.messages)
-            return _keep(connection, session_id, name, views, head)
-
-        return await self._write(session_id, place, work)
+        present = Present(place, name, views)
+        return await self._store.write(session_id, lambda to: _keep(to, session_id, present, stop=place.messages))
 
     async def load(self, session_id: str, id: str) -> base.StoredCheckpoint:
         def work(connection: Connection) -> base.StoredCheckpoint:
@@ -769,40 +770,17 @@ class RelationalCheckpoints(Part):
 
         return await self._store.read(work)
 
-    async def restore(
-        self, session_id: str, id: str, place: Place, name: str, views: ProviderViews, committed: Committed
-    ) -> Checkpoint:
+    async def restore(self, session_id: str, id: str, committed: Committed, present: Present) -> Checkpoint:
         def work(connection: Connection) -> Checkpoint:
-            _, head, views_then, pins = _find(connection, session_id, id)
-            kept = _keep(connection, session_id, name, views)
+            _, head, views, pins = _find(connection, session_id, id)
+            made = _keep(connection, session_id, present)
             put_in_place(connection, session_id, head, shared_entries(connection, session_id, head))
-            _show_again(connection, session_id, views_then, pins)
-            return kept
+            _show_again(connection, session_id, views, pins)
+            return made
 
-        return await self._write(session_id, place, work, committed)
-
-    async def replace(
-        self,
-        session_id: str,
-        place: Place,
-        name: str,
-        views: ProviderViews,
-        keep: int,
-        entries: base.Entries,
-        committed: Committed,
-    ) -> Checkpoint:
-        new = tuple(entries)
-
-        def work(connection: Connection) -> Checkpoint:
-            kept = _keep(connection, session_id, name, views)
-            replace(connection, session_id, keep, new)
-            return kept
-
-        return await self._write(session_id, place, work, committed)
+        return await self._store.write(session_id, work, committed)
 
     async def fork(self, session_id: str, id: str, new_id: str) -> None:
-        self._store.refuse_if_read_only("fork a session")
-
         def work(connection: Connection) -> None:
             there, head, views, pins = _find(connection, session_id, id)
             if connection.run("hold_checkpoint", id=int(there.id[1:])).fetchone() is None:
@@ -817,7 +795,7 @@ class RelationalCheckpoints(Part):
             connection.run("copy_verdicts", session_id=session_id, fork=new_id, stop=shared)
             _show_again(connection, new_id, views, pins)
 
-        await self._store.submit(work)
+        await self._store.submit("fork a session", work)
 
     async def listed(self, session_id: str) -> list[Checkpoint]:
         return list(starmap(_checkpoint, await self._store.rows("checkpoints", session_id=session_id)))
@@ -827,16 +805,6 @@ class RelationalCheckpoints(Part):
             connection.run("remove_checkpoint", id=int(_find(connection, session_id, id)[0].id[1:]))
 
         await self._store.write(session_id, work)
-
-    async def _write(
-        self, session_id: str, place: Place, work: Work[Checkpoint], committed: Committed | None = None
-    ) -> Checkpoint:
-        def unless_replaced(connection: Connection) -> Checkpoint:
-            if connection.run("session", session_id=session_id).fetchone()[1] != place.log_version:
-                raise StoreError(f"the log of session {session_id!r} was replaced meanwhile; try again")
-            return work(connection)
-
-        return await self._store.write(session_id, unless_replaced, committed)
 
 
 # Heads, branches and entries
@@ -854,12 +822,6 @@ def create_session(connection: Connection, session_id: str, project: str | None,
     """Create a session whose log is empty, or the one that a head lists."""
     branch, stop, _ = _branch_off(connection, session_id, begins_as or Head(0, 0))
     connection.run("create_session", session_id=session_id, project=project, branch=branch, stop=stop, now=now())
-
-
-def replace(connection: Connection, session_id: str, keep: int, entries: base.Entries) -> None:
-    """Let the log go on from its first `keep` entries; the old branch stays until `purge`."""
-    head = head_of(connection, session_id)
-    put_in_place(connection, session_id, _branch_off(connection, session_id, Head(head.branch, keep)), keep, entries)
 
 
 def put_in_place(connection: Connection, session_id: str, head: Head, shared: int, entries: base.Entries = ()) -> None:
@@ -990,15 +952,17 @@ def _show_again(connection: Connection, session_id: str, views: ProviderViews, p
         save_activation(connection, session_id, key, state)
 
 
-def _keep(
-    connection: Connection, session_id: str, name: str | None, views: ProviderViews, head: Head | None = None
-) -> Checkpoint:
-    """Make a checkpoint of a head, by default that of the session, with what was shown."""
-    head, created_at = head or head_of(connection, session_id), now()
+def _keep(connection: Connection, session_id: str, present: Present, *, stop: int | None = None) -> Checkpoint:
+    """Make a checkpoint of the log, or of as much of it."""
+    (place, name, views), created_at = present, now()
+    if connection.run("session", session_id=session_id).fetchone()[1] != place.log_version:
+        raise StoreError(f"the log of session {session_id!r} was replaced meanwhile; try again")
+    head = head_of(connection, session_id)
+    head = head if stop is None else Head(head.branch, stop)
     listed = [(key, state.decode("latin-1"), marks) for key, state, marks in views]  # any bytes
     packed = zlib.compress(json.dumps(listed).encode(), 9)
-    place = {"session_id": session_id, "branch": _owner(connection, head), "stop": head.stop}
-    (number,) = connection.run("add_checkpoint", name=name, now=created_at, views=packed, **place).fetchone()
+    where = {"session_id": session_id, "branch": _owner(connection, head), "stop": head.stop}
+    (number,) = connection.run("add_checkpoint", name=name, now=created_at, views=packed, **where).fetchone()
     return _checkpoint(number, name, head.stop, created_at)
 
 

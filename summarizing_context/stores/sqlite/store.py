@@ -401,9 +401,9 @@ class SqliteStore(RelationalStore):
 
     async def purge(self) -> int:
         """Remove what no session uses any longer, and rewrite the file; return the bytes that it is smaller."""
-        before = await self.submit_alone("purge", _size)
+        before = await self.submit("purge", _size, alone=True)
         await super().purge()
-        return max(0, before - await self.submit_alone("purge", _size))
+        return max(0, before - await self.submit("purge", _size, alone=True))
 
     async def _remove_unneeded(self, *, everything: bool) -> int:
         """Remove it from the file too. A file of more than 16 MB stays as large as it is unless `everything` goes; the
@@ -416,7 +416,7 @@ class SqliteStore(RelationalStore):
             return connection.total_changes - before > 1
 
         engine, pages = self._opened(), -_MERGED  # the first merges all parts of the index, the others go on with it
-        while await self.submit(merge):  # merged parts hold nothing of what was removed
+        while await self.submit("purge", merge):  # merged parts hold nothing of what was removed
             pages = _MERGED
 
         def give_back(connection: Database) -> None:
@@ -434,7 +434,7 @@ class SqliteStore(RelationalStore):
                     "file: call purge when the cause is gone"
                 ) from error
 
-        await self.submit_alone("purge", give_back)
+        await self.submit("purge", give_back, alone=True)
         return freed
 
     # What follows runs in the engine's thread.
