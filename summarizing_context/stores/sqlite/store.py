@@ -52,42 +52,34 @@ _SUFFIXES = ("", "-wal", "-shm")  # of the file, and of those that SQLite adds w
 _creating = threading.Lock()  # closing the new file would drop the locks that another store here has on it by then
 
 
-Fault = tuple[type[StoreError], str]
+_DAMAGED = (
+    "the file is damaged, or not an SQLite file of summarizing-context; it was left as it is: restore it from a backup, "
+    "or name another file"
+)
+_READ_ONLY = (
+    "the file or its folder may not be written, or was moved away; change its permissions, or use read_only=True"
+)
+_LOCKED = "another process kept the file locked; end it or try again"
+_FULL = (
+    "no space is left for the file, or a limit on its size is reached; nothing was written: free some and call again"
+)
+_UNREADABLE = "the file cannot be opened; make it, its folder and the -wal file next to it readable"
 
-_CORRUPT: Fault = (
-    StoreCorruptError,
-    "the file is damaged; it was left as it is: restore it from a backup, or move it away to begin a new one",
-)
-_NOT_OURS: Fault = (
-    StoreCorruptError,
-    "the file is damaged, or not a store of summarizing-context; it was left as it is: restore it from a backup, "
-    "or name another file",
-)
-_READ_ONLY: Fault = (
-    errors.StoreReadOnlyError,
-    "the file or its folder may not be written, or was moved away; change its permissions, or use read_only=True",
-)
-_LOCKED: Fault = (StoreLockedError, "another process kept the file locked; end it or try again")
-_FULL: Fault = (
-    errors.StoreFullError,
-    "no space is left for the file, or a limit on its size is reached; nothing was written: free some and call again",
-)
-
-_BY_SQLITE: dict[int, Fault] = {  # by code; extended codes are looked up first
-    **dict.fromkeys((sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE), _FULL),
-    **dict.fromkeys((sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL), _LOCKED),
-    **dict.fromkeys((sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_FORMAT), _CORRUPT),
-    **dict.fromkeys((sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH), _READ_ONLY),
-    sqlite3.SQLITE_NOTADB: _NOT_OURS,
-    sqlite3.SQLITE_CANTOPEN: (
-        StoreError,
-        "the file cannot be opened; make it, its folder and the -wal file next to it readable",
-    ),
-}
-_BY_ERRNO = {
-    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), _FULL),
-    # the last by a folder that is there, but of a file system that takes no files
-    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT), _READ_ONLY),
+_FAULTS: dict[
+    int, tuple[type[StoreError], str]
+] = {  # by code of SQLite, extended or not, or by the error's number below 0
+    code: (kind, text)
+    for kind, text, codes in (
+        (StoreCorruptError, _DAMAGED, (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_FORMAT, sqlite3.SQLITE_NOTADB)),
+        (StoreLockedError, _LOCKED, (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)),
+        (errors.StoreFullError, _FULL, (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE)),
+        (errors.StoreFullError, _FULL, (-errno.ENOSPC, -errno.EDQUOT, -errno.EFBIG)),
+        (errors.StoreReadOnlyError, _READ_ONLY, (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH)),
+        # the last by a folder that is there, but of a file system that takes no files
+        (errors.StoreReadOnlyError, _READ_ONLY, (-errno.EACCES, -errno.EPERM, -errno.EROFS, -errno.ENOENT)),
+        (StoreError, _UNREADABLE, (sqlite3.SQLITE_CANTOPEN,)),
+    )
+    for code in codes
 }
 
 
@@ -211,9 +203,9 @@ def read(path: Path, busy_timeout: float, work: Callable[[Database], Result]) ->
         except Exception:
             if quiet is None or quiet == quiet_state():
                 raise
-            continue
-        if quiet is None or quiet == quiet_state():
-            return result
+        else:
+            if quiet is None or quiet == quiet_state():
+                return result
 
 
 def _identity(path: Path) -> dict[str, tuple[int, int]]:
@@ -246,36 +238,19 @@ def _checked_version(path: Path, busy_timeout: float) -> int:
     if size == 0:  # new, or created by another process a moment ago
         return 0
     if size < 512:  # bytes; SQLite takes anything shorter for an empty file and would write over it
-        raise _fault(_NOT_OURS, path, "it is not an SQLite file")
-    foreign = _fault(_NOT_OURS, path, "it is an SQLite file of another program")
-    # First what the file itself says, without its write-ahead log: reading that would leave a file there.
-    with closing(connect(path, "ro&immutable=1", busy_timeout)) as alone, suppress(sqlite3.DatabaseError):
-        if alone.pragma("application_id") != APPLICATION_ID:
-            raise foreign
+        raise StoreCorruptError(f"{path}: {_DAMAGED}")
 
     def check(connection: Database) -> int:
-        known = _fault(_NOT_OURS, path, "it is not an SQLite file, or its beginning is damaged")
-        try:
-            connection.pragma("application_id")
-            known = _fault(_CORRUPT, path)
-            if version := connection.pragma("user_version"):  # else another process has begun it a moment ago
-                relational.check_version(version, str(path), "use another file. The file")
-            part = "1" if size <= _CHECKED_WHOLE else "sessions"
-            if connection.execute(f"pragma quick_check({part})").fetchone() != ("ok",):
-                raise known
-            return version
-        except sqlite3.DatabaseError as error:
-            if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-                raise known from error
-            raise
+        if connection.pragma("application_id") != APPLICATION_ID:
+            raise StoreCorruptError(f"{path}: it is an SQLite file of another program; {_DAMAGED}")
+        if version := connection.pragma("user_version"):  # else another process has begun it a moment ago
+            relational.check_version(version, str(path), "use another file. The file")
+        part = "1" if size <= _CHECKED_WHOLE else "sessions"
+        if connection.execute(f"pragma quick_check({part})").fetchone() != ("ok",):
+            raise StoreCorruptError(f"{path}: {_DAMAGED}")
+        return version
 
     return read(path, busy_timeout, check)
-
-
-def _fault(known: Fault, path: object, found: str = "") -> StoreError:
-    """Return one of the errors above for a file; `found` is said before it."""
-    kind, text = known
-    return kind(f"{path}: {found}{'; ' if found else ''}{text}")
 
 
 class SqliteEngine(Engine):
@@ -308,7 +283,7 @@ class SqliteEngine(Engine):
         with _creating, suppress(FileExistsError), open_private(path, new=True):
             pass  # privately: SQLite gives the files that it adds the mode of this one
         if not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
-            raise _fault(_READ_ONLY, path)
+            raise errors.StoreReadOnlyError(f"{path}: {_READ_ONLY}")
         _checked_version(path, wait)
         for suffix in _SUFFIXES:  # of a store that was there, and what a killed process left
             one = Path(f"{path}{suffix}")
@@ -365,16 +340,18 @@ class SqliteEngine(Engine):
         )
 
     def fault(self, error: Exception) -> StoreError | None:
+        code, said = 0, f"SQLite said: {error}"
         if isinstance(error, OSError):
-            known = _BY_ERRNO.get(error.errno or 0, (StoreError, f"the file system said: {error.strerror}"))
+            code, said = -(error.errno or 0), f"the file system said: {error.strerror}"
         elif isinstance(error, sqlite3.Error):
-            code = getattr(error, "sqlite_errorcode", -1)
-            known = _BY_SQLITE.get(code) or _BY_SQLITE.get(code & 0xFF, (StoreError, f"SQLite said: {error}"))
+            code = getattr(error, "sqlite_errorcode", 0)
         else:
             return None
-        ours = _fault(known, self.name)
-        ours.__cause__ = error
-        return ours
+        known = _FAULTS.get(code) or (code > 0 and _FAULTS.get(code & 0xFF))
+        kind, text = known or (StoreError, said)
+        fault = kind(f"{self.name}: {text}")
+        fault.__cause__ = error
+        return fault
 
 
 class SqliteStore(RelationalStore):
