@@ -307,8 +307,8 @@ def _find_matches(connection: Connection, terms: Sequence[str], scope: base.Scop
     heads.sort(key=lambda head: head[0] != scope.nearest)
     ranks = {head[0]: rank for rank, head in enumerate(heads)}
     branches: dict[int, list[tuple[int, int, str]]] = {}
-    for session_id, branch, stop in heads:
-        for number, start, end in _ranges(connection, Head(branch, stop)):
+    for session_id, *head in heads:
+        for number, start, end in Head(*head).ranges():
             branches.setdefault(number, []).append((start, end, session_id))
 
     # the queries, of which each begins when those before it have found too little
@@ -337,15 +337,13 @@ def _find_matches(connection: Connection, terms: Sequence[str], scope: base.Scop
             branch, at = divmod(row, 1 << 32)
             places = [(name, at, at + 1) for start, stop, name in branches.get(branch, ()) if start <= at < stop]
         else:
-            uses = connection.run("summary_places", id=-row).fetchall()
-            places = sorted((use for use in uses if use[0] in ranks), key=lambda use: ranks[use[0]])
-        if places:
-            if row > 0:
-                text = searchable(connection.run("entry", branch=branch, position=at).fetchone()[0])
-            else:
-                text = readable(connection.run("summary_text", id=-row).fetchone()[0])
-            kind: base.HitKind = "message" if row > 0 else "summary"
-            found.append(base.Match(kind, *places[0], score, text, row, tuple(places[1:])))
+            uses = [use for use in connection.run("summary_places", id=-row) if use[0] in ranks]
+            places = sorted((use[:3] for use in uses), key=lambda use: ranks[use[0]])
+        if places and row > 0:
+            (message, _), *_ = connection.run("entries", branch=branch, start=at, stop=at + 1)
+            found.append(base.Match("message", *places[0], score, searchable(message), row, tuple(places[1:])))
+        elif places:
+            found.append(base.Match("summary", *places[0], score, readable(uses[0][3]), row, tuple(places[1:])))
     return found
 
 
@@ -516,7 +514,7 @@ class RelationalStore:
                 raise errors.SessionInUseError(session_id, os.getpid())
             with self._held(connection, session_id) as is_there:
                 if not is_there:
-                    create_session(connection, session_id, project)
+                    create_session(connection, session_id, project, Head(0, 0))
                 claim = {"session_id": session_id, "project": project, "writer": connection.writer}
                 (fence,) = connection.run("take_session", **claim).fetchone()
             self._claimed[session_id] = fence
@@ -547,8 +545,7 @@ class RelationalStore:
         kept = tuple(entries)
 
         def work(connection: Connection) -> None:
-            head = head_of(connection, session_id)
-            _write(connection, session_id, _branch_off(connection, session_id, head) if head.taken else head, kept)
+            _write(connection, session_id, head_of(connection, session_id), kept)
 
         return self.write(session_id, work, committed)
 
@@ -559,8 +556,7 @@ class RelationalStore:
 
         def work(connection: Connection) -> Checkpoint | None:
             made = None if present is None else _keep(connection, session_id, present)
-            head = Head(head_of(connection, session_id).branch, keep)
-            put_in_place(connection, session_id, _branch_off(connection, session_id, head), keep, new)
+            put_in_place(connection, session_id, head_of(connection, session_id).cut(keep), keep, new)
             return made
 
         return await self.write(session_id, work, committed)
@@ -600,7 +596,7 @@ class RelationalStore:
         facts = dict(rows)
 
         def work(connection: Connection) -> None:
-            for branch, start, stop in _ranges(connection, head_of(connection, session_id)):
+            for branch, start, stop in head_of(connection, session_id).ranges():
                 found = [(facts[place], branch, place) for place in facts if start <= place < stop]
                 connection.run_many("update_facts", found)
 
@@ -774,7 +770,7 @@ class RelationalCheckpoints(Part):
         def work(connection: Connection) -> Checkpoint:
             _, head, views, pins = _find(connection, session_id, id)
             made = _keep(connection, session_id, present)
-            put_in_place(connection, session_id, head, shared_entries(connection, session_id, head))
+            put_in_place(connection, session_id, head, head_of(connection, session_id).shared(head))
             _show_again(connection, session_id, views, pins)
             return made
 
@@ -791,7 +787,7 @@ class RelationalCheckpoints(Part):
             create_session(connection, new_id, project, head)
             connection.run("save_request", session_id=new_id, budget=budget, title=title)
             connection.run("copy_uses", session_id=session_id, fork=new_id)
-            shared = shared_entries(connection, session_id, head)
+            shared = head_of(connection, session_id).shared(head)
             connection.run("copy_verdicts", session_id=session_id, fork=new_id, stop=shared)
             _show_again(connection, new_id, views, pins)
 
@@ -811,17 +807,39 @@ class RelationalCheckpoints(Part):
 
 
 class Head(NamedTuple):
-    """Where a log ends. `taken`: the next place is not for this branch to fill."""
+    """Where a log ends, and what it has of older branches, as JSON: the oldest first, each with where it is left.
+    `taken`: the next place is not for this branch to fill."""
 
     branch: int
     stop: int
-    taken: bool = False
+    below: str = "[]"
+    taken: bool = True
+
+    def ranges(self) -> list[tuple[int, int, int]]:
+        """Return the branches that make up the log, oldest first, each with its places from start to stop."""
+        places = [*json.loads(self.below), (self.branch, self.stop)]
+        starts = [0, *(stop for _, stop in places)]
+        return [(branch, start, stop) for (branch, stop), start in zip(places, starts, strict=False) if start < stop]
+
+    def cut(self, stop: int) -> Head:
+        """Return the head of as much of the log."""
+        places = [(branch, min(its_stop, stop)) for branch, start, its_stop in self.ranges() if start < stop]
+        *below, (branch, _) = places or [(0, 0)]
+        return Head(branch, stop, json.dumps(below))
+
+    def shared(self, other: Head) -> int:
+        """Return how many entries this log and that of another head begin with alike."""
+        shared = 0
+        for (branch, start, stop), (its_branch, _, its_stop) in zip(self.ranges(), other.ranges(), strict=False):
+            if branch == its_branch and shared == start:
+                shared = min(stop, its_stop)
+        return shared
 
 
-def create_session(connection: Connection, session_id: str, project: str | None, begins_as: Head | None = None) -> None:
-    """Create a session whose log is empty, or the one that a head lists."""
-    branch, stop, _ = _branch_off(connection, session_id, begins_as or Head(0, 0))
-    connection.run("create_session", session_id=session_id, project=project, branch=branch, stop=stop, now=now())
+def create_session(connection: Connection, session_id: str, project: str | None, head: Head) -> None:
+    """Create a session whose log is the one that a head lists."""
+    where = {"branch": head.branch, "stop": head.stop, "below": head.below}
+    connection.run("create_session", session_id=session_id, project=project, now=now(), **where)
 
 
 def put_in_place(connection: Connection, session_id: str, head: Head, shared: int, entries: base.Entries = ()) -> None:
@@ -836,12 +854,17 @@ def _write(connection: Connection, session_id: str, head: Head, entries: base.En
     """Add entries where a head ends, with their words and rules, and let the log end behind them."""
     if not all(isinstance(part, bytes) for entry in entries for part in (entry.message, entry.facts)):
         raise StoreError("the store takes bytes; it got something else")
-    branch, stop, places = head.branch, head.stop + len(entries), list(enumerate(entries, head.stop))
+    branch, below = head.branch, head.below
+    if entries and head.taken:  # a branch begins where the head ends
+        below = json.dumps([(older, stop) for older, _, stop in head.ranges()])
+        (branch,) = connection.run("begin_branch", session_id=session_id).fetchone()
+    end = {"branch": branch, "stop": head.stop + len(entries), "below": below}
+    places = list(enumerate(entries, head.stop))
     with connection.pipeline():
         connection.run_many("add_entry", [(branch, place, entry.message, entry.facts) for place, entry in places])
         connection.index_texts(((branch << 32) + place, searchable(entry.message)) for place, entry in places)
         _add_verdicts(connection, session_id, [(place, row) for place, entry in places for row in entry.verdicts])
-        connection.run("move_head", session_id=session_id, branch=branch, stop=stop, now=now())
+        connection.run("move_head", session_id=session_id, now=now(), **end)
 
 
 def head_of(connection: Connection, session_id: str) -> Head:
@@ -849,37 +872,10 @@ def head_of(connection: Connection, session_id: str) -> Head:
     return Head(*connection.run("head", session_id=session_id).fetchone())
 
 
-def _owner(connection: Connection, head: Head) -> int:
-    """Return the branch on which the last entry of a head's log lies."""
-    *_, (branch, _, _) = [(head.branch, 0, 0), *_ranges(connection, head)]
-    return branch
-
-
-def _branch_off(connection: Connection, session_id: str, head: Head) -> Head:
-    """Begin a branch where a head ends; it leaves the branch on which the last entry lies."""
-    parent = _owner(connection, head) if head.stop else None
-    begun = connection.run("begin_branch", session_id=session_id, parent=parent, parent_stop=head.stop)
-    return Head(begun.fetchone()[0], head.stop)
-
-
-def _ranges(connection: Connection, head: Head) -> list[tuple[int, int, int]]:
-    """Return the branches that make up the log of a head, oldest first, each with its places from start to stop."""
-    return list(connection.run("ranges", branch=head.branch, stop=head.stop).fetchall())
-
-
-def shared_entries(connection: Connection, session_id: str, other: Head) -> int:
-    """Return how many entries the log of a session and that of a head of the same origin begin with alike."""
-    shared, own = 0, _ranges(connection, head_of(connection, session_id))
-    for (branch, start, stop), (its_branch, _, its_stop) in zip(own, _ranges(connection, other), strict=False):
-        if branch == its_branch and shared == start:
-            shared = min(stop, its_stop)
-    return shared
-
-
 def read_entries(connection: Connection, head: Head, name: str) -> list[base.StoredEntry]:
     """Return the log that a head lists, of the store of this name."""
     entries: list[base.StoredEntry] = []
-    for branch, start, stop in _ranges(connection, head):
+    for branch, start, stop in head.ranges():
         entries.extend(starmap(base.StoredEntry, connection.run("entries", branch=branch, start=start, stop=stop)))
     if len(entries) != head.stop:
         raise StoreCorruptError(f"{name}: the store is damaged and left as it is: restore a backup, or name another")
@@ -939,10 +935,10 @@ def _find(connection: Connection, session_id: str, id: str) -> tuple[Checkpoint,
         newest = [f"c{number}" for number, *_ in reversed(connection.run("checkpoints", **values).fetchall()[-5:])]
         has = f"its newest: {', '.join(newest)}" if newest else "it has none yet"
         raise errors.CheckpointNotFoundError(f"session {session_id!r} has no checkpoint of this id or name; {has}")
-    *listed, branch, packed, pins = row
+    number, called, stop, created_at, *head, packed, pins = row
     shown = json.loads(zlib.decompress(packed))
     views = [base.StoredProviderView(key, state.encode("latin-1"), marks) for key, state, marks in shown]
-    return (found := _checkpoint(*listed)), Head(branch, found.seq), views, pins
+    return _checkpoint(number, called, stop, created_at), Head(*head), views, pins
 
 
 def _show_again(connection: Connection, session_id: str, views: ProviderViews, pins: str) -> None:
@@ -958,10 +954,10 @@ def _keep(connection: Connection, session_id: str, present: Present, *, stop: in
     if connection.run("session", session_id=session_id).fetchone()[1] != place.log_version:
         raise StoreError(f"the log of session {session_id!r} was replaced meanwhile; try again")
     head = head_of(connection, session_id)
-    head = head if stop is None else Head(head.branch, stop)
+    head = head.cut(head.stop if stop is None else stop)
     listed = [(key, state.decode("latin-1"), marks) for key, state, marks in views]  # any bytes
     packed = zlib.compress(json.dumps(listed).encode(), 9)
-    where = {"session_id": session_id, "branch": _owner(connection, head), "stop": head.stop}
+    where = {"session_id": session_id, "branch": head.branch, "stop": head.stop, "below": head.below}
     (number,) = connection.run("add_checkpoint", name=name, now=created_at, views=packed, **where).fetchone()
     return _checkpoint(number, name, head.stop, created_at)
 

@@ -3,8 +3,8 @@
 -- `remove_` and the name of a table with sessions removes the rows of one.
 
 -- create_session: a session whose log is that of a head
-insert into store.sessions (session_id, project, branch, stop, created_at, updated_at)
-values (:session_id, :project, :branch, :stop, :now, :now);
+insert into store.sessions (session_id, project, branch, stop, below, created_at, updated_at)
+values (:session_id, :project, :branch, :stop, :below, :now, :now);
 
 -- session: one session, and when it changed last
 select project, log_version, pins, updated_at, failed, last_error, last_error_at, budget, title
@@ -40,28 +40,19 @@ left join (
 order by updated_at desc, sessions.session_id;
 
 -- head: where the log ends, and whether the next place is not its own (the head was moved back, or is shared)
-select branch, stop,
-    exists (select 1 from store.entries where entries.branch = sessions.branch and position = stop)
-    or exists (select 1 from store.branches where id = sessions.branch and parent_stop > stop)
+select branch, stop, below, branch = 0
+    or exists (select 1 from store.entries where entries.branch = sessions.branch and position = stop)
 from store.sessions where session_id = :session_id;
 
 -- move_head: the log ends here now
-update store.sessions set branch = :branch, stop = :stop, updated_at = :now where session_id = :session_id;
+update store.sessions set branch = :branch, stop = :stop, below = :below, updated_at = :now
+where session_id = :session_id;
 
--- begin_branch: a new branch that leaves `parent` at `parent_stop`
-insert into store.branches (session_id, parent, parent_stop) values (:session_id, :parent, :parent_stop) returning id;
+-- begin_branch: a new branch
+insert into store.branches (session_id) values (:session_id) returning id;
 
 -- add_entry: one entry at its place
 insert into store.entries (branch, position, message, facts) values (?, ?, ?, ?);
-
--- ranges: the parts of branches that make up the log of a head, oldest first
-with recursive chain (branch, parent, start, stop) as (
-    select id, parent, parent_stop, cast(:stop as bigint) from store.branches where id = :branch
-    union all
-    select branches.id, branches.parent, branches.parent_stop, least(chain.start, chain.stop)
-    from chain join store.branches on branches.id = chain.parent
-)
-select branch, start, stop from chain where start < stop order by start;
 
 -- update_facts: of one entry
 update store.entries set facts = ? where branch = ? and position = ?;
@@ -125,15 +116,15 @@ delete from store.rules where session_id = :session_id and position >= :keep;
 update store.sessions set log_version = log_version + 1 where session_id = :session_id;
 
 -- add_checkpoint: a head that is kept, with the pins of its session
-insert into store.checkpoints (session_id, name, branch, stop, views, pins, created_at)
-select session_id, :name, :branch, :stop, :views, pins, :now from store.sessions where session_id = :session_id
-returning id;
+insert into store.checkpoints (session_id, name, branch, stop, below, views, pins, created_at)
+select session_id, :name, :branch, :stop, :below, :views, pins, :now
+from store.sessions where session_id = :session_id returning id;
 
 -- checkpoints: of a session, oldest first
 select id, name, stop, created_at from store.checkpoints where session_id = :session_id order by id;
 
 -- checkpoint: by its id, else the newest of this name
-select id, name, stop, created_at, branch, views, pins from store.checkpoints
+select id, name, stop, created_at, branch, stop, below, views, pins from store.checkpoints
 where session_id = :session_id and (id = cast(:id as bigint) or name = cast(:name as text))
 order by coalesce(id = cast(:id as bigint), false) desc, id desc limit 1;
 
@@ -215,19 +206,14 @@ delete from store.vectors where recipe like 'unnamed %' or recipe like 'chroma %
 update store.branches set session_id = null where session_id = :session_id;
 
 -- unneeded: a branch, of all or of deleted sessions, on which something lies that no head needs: how much of it they need
--- (null: not even the branch), and where its entries end; of what only other branches need, `everything` leaves nothing
-with recursive needed (branch, stop) as (
-    select * from (
-        select branch, stop from store.sessions
-        union
-        select branch, stop from store.checkpoints
-        union
-        select parent, parent_stop from store.branches
-        where session_id is not null and parent is not null and not cast(:everything as boolean)
-    ) as heads
+-- (null: not even the branch), and where its entries end
+with heads (branch, stop, below) as (
+    select branch, stop, below from store.sessions union select branch, stop, below from store.checkpoints
+), needed (branch, stop) as (
+    select branch, stop from heads
     union
-    select branches.parent, least(branches.parent_stop, needed.stop)
-    from needed join store.branches on branches.id = needed.branch where branches.parent is not null
+    select cast(store.json_extract(older.value, '$[0]') as bigint), cast(store.json_extract(older.value, '$[1]') as bigint)
+    from heads cross join store.json_each(below) as older
 ), held (branch, stop, ending) as (
     select id, max(needed.stop),
         (select coalesce(max(position) + 1, 0) from store.entries where entries.branch = branches.id)
@@ -257,19 +243,13 @@ delete from store.summary_uses as uses where stale and not exists (
 );
 
 -- sessions_in_scope: by id, by project, or all; the newest change last
-select session_id, branch, stop from store.sessions
+select session_id, branch, stop, below from store.sessions
 where (cast(:session_id as text) is null or session_id = :session_id)
 and (cast(:project as text) is null or project = :project)
 order by updated_at;
 
--- entry: one
-select message from store.entries where branch = :branch and position = :position;
-
--- summary_text: by its id
-select text from store.summaries where id = :id;
-
--- summary_places: the sessions that use a summary, and what it stands for there
-select session_id, start, stop from store.summary_uses as uses
+-- summary_places: the sessions that use a summary, what it stands for there, and its text
+select session_id, start, stop, text from store.summary_uses as uses
 join store.summaries on uses.range_hash = summaries.range_hash and uses.recipe_hash = summaries.recipe_hash
 where summaries.id = :id and not stale and start is not null;
 

@@ -1,15 +1,12 @@
 -- The schema that all databases share. `store.` stands for the schema of the database.
 --
--- A log is kept apart from the head that lists it. Entries lie on branches; a branch leaves its parent at
--- `parent_stop`, so the log of a head (branch, stop) is the parent's first `parent_stop` entries followed by the
--- branch's own up to `stop`. Positions count from the beginning of the log, not of the branch. Forking, restoring
--- and undoing therefore move or make a head and copy nothing.
+-- A log is kept apart from the head that lists it. Entries lie on branches, each at its position in the log. The log of a
+-- head is what older branches hold `below`, a JSON list of [branch, where it is left], oldest first, and then what
+-- `branch` holds up to `stop`. Forking, restoring and undoing therefore move or make a head and copy nothing.
 
 create table store.branches (
     id bigint generated always as identity primary key,
-    session_id text, -- that began it, so that what `replace` left behind is found; null: deleted, but others need it
-    parent bigint,
-    parent_stop bigint not null default 0
+    session_id text -- that began it, so that what `replace` left behind is found; null: deleted, but others need it
 );
 create index branches_by_session on store.branches (session_id);
 
@@ -24,8 +21,9 @@ create table store.entries (
 create table store.sessions (
     session_id text primary key,
     project text,
-    branch bigint not null,
+    branch bigint not null, -- 0: no entry was added yet
     stop bigint not null,
+    below text not null,
     created_at text not null,
     updated_at text not null,
     writer text, -- that has it, or had it
@@ -88,6 +86,7 @@ create table store.checkpoints (
     name text,
     branch bigint not null,
     stop bigint not null,
+    below text not null,
     views bytea not null, -- zlib; JSON: a list of [provider key, state, marks], the newest last
     pins text not null default '',
     created_at text not null
