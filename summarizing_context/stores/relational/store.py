@@ -35,6 +35,8 @@ from itertools import accumulate, chain, groupby, islice, starmap
 from typing import Any, NamedTuple, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
+import msgspec
+
 from summarizing_context import errors
 from summarizing_context.concurrency import running_loop
 from summarizing_context.errors import StoreCorruptError, StoreError, StoreReadOnlyError
@@ -53,7 +55,11 @@ from summarizing_context.stores.base import (
 
 _MOST_RANKED = 2_500  # rows whose relevance one query works out
 _ALL_ROWS = (-(1 << 63), (1 << 63) - 1)
-_OWN_TABLES = ("sessions", "checkpoints", "activation_history", "activations", "rules", "summary_uses")
+_OWN_TABLES = {  # with what names a session in them
+    **dict.fromkeys(("sessions", "checkpoints", "activation_history", "activations"), "session_id"),
+    **dict.fromkeys(("rules", "summary_uses"), "session_id"),
+    **dict.fromkeys(("memories", "memory_marks"), "scope"),
+}
 
 
 class Connection(Protocol):
@@ -255,7 +261,9 @@ def read_queries(package: str, *, schema: str) -> dict[str, str]:
     Each begins with a line `-- name: purpose` and ends where the next begins; `schema` is all of its files.
     The argument `schema` takes the place of `store.`.
     """
-    found = {f"remove_{table}": f"delete from {schema}{table} where session_id = :session_id" for table in _OWN_TABLES}
+    found = {
+        f"remove_{table}": f"delete from {schema}{table} where {own} = :{own}" for table, own in _OWN_TABLES.items()
+    }
     found["schema"] = ""
     for folder in ("summarizing_context.stores.relational", package):
         for file in (files(folder) / "sql").iterdir():
@@ -358,10 +366,10 @@ class RelationalVectors(Part):
             raise errors.MissingExtraError("vectors", "comparing embeddings needs numpy")
 
     async def missing(self, recipe: str, numbers: Sequence[int], size: int) -> list[int]:
-        asked = [n for n in numbers if not 0 < size == len(self._passing.get((recipe, n), b""))]
-        values = {"recipe": recipe, "numbers": json.dumps(asked), "size": size}
-        missing = {number for (number,) in await self._store.rows("missing_vectors", **values)}
-        return [number for number in asked if number in missing]
+        values = {"recipe": recipe, "numbers": json.dumps(list(numbers)), "size": size}
+        there = {number for (number,) in await self._store.rows("vectors_there", **values)}
+        there |= {number for number in numbers if 0 < size == len(self._passing.get((recipe, number), b""))}
+        return [number for number in numbers if number not in there]
 
     async def save(self, recipe: str, vectors: Mapping[int, bytes]) -> None:
         if self._store.read_only:
@@ -451,7 +459,7 @@ class RelationalStore:
 
     _slice = 200  # entries or summaries that a deletion removes in one transaction, while others wait
     _forgotten: tuple[str, ...] = ("forget_replaced_states", "remove_stale_uses", "remove_unnamed_vectors")
-    _removals: tuple[str, ...] = (*_OWN_TABLES, "own_vectors", "own_memories", "own_marks")
+    _removals: tuple[str, ...] = ("own_vectors", *_OWN_TABLES)
 
     def __init__(self, name: str, place: Hashable, make_engine: Callable[..., Engine], *, read_only: bool) -> None:
         self.name, self.read_only = name, read_only
@@ -514,7 +522,8 @@ class RelationalStore:
                 raise errors.SessionInUseError(session_id, os.getpid())
             with self._held(connection, session_id) as is_there:
                 if not is_there:
-                    create_session(connection, session_id, project, Head(0, 0))
+                    new = {"session_id": session_id, "project": project, "now": now()}
+                    connection.run("create_session", **new, **Head(0, 0)._asdict())
                 claim = {"session_id": session_id, "project": project, "writer": connection.writer}
                 (fence,) = connection.run("take_session", **claim).fetchone()
             self._claimed[session_id] = fence
@@ -647,7 +656,6 @@ class RelationalStore:
             with self._held(connection, session_id) as is_there:
                 for what in self._removals:
                     connection.run(f"remove_{what}", session_id=session_id, scope=f"session {session_id}")
-                connection.run("disown_branches", session_id=session_id)
             self._claimed.pop(session_id, None)
             return is_there
 
@@ -658,8 +666,12 @@ class RelationalStore:
 
     async def purge(self) -> int:
         """Remove what no session uses any longer; return the bytes of the texts."""
-        for what in self._forgotten:
-            await self.submit("purge", lambda connection, what=what: connection.run(what))
+
+        def forget(connection: Connection) -> None:
+            for what in self._forgotten:
+                connection.run(what)
+
+        await self.submit("purge", forget)
         return await self._remove_unneeded(everything=True)
 
     async def _remove_unneeded(self, *, everything: bool) -> int:
@@ -784,7 +796,7 @@ class RelationalCheckpoints(Part):
             if connection.run("session", session_id=new_id).fetchone() is not None:
                 raise errors.SessionExistsError(new_id)
             project, *_, budget, title = connection.run("session", session_id=session_id).fetchone()
-            create_session(connection, new_id, project, head)
+            connection.run("create_session", session_id=new_id, project=project, now=now(), **head._asdict())
             connection.run("save_request", session_id=new_id, budget=budget, title=title)
             connection.run("copy_uses", session_id=session_id, fork=new_id)
             shared = head_of(connection, session_id).shared(head)
@@ -836,12 +848,6 @@ class Head(NamedTuple):
         return shared
 
 
-def create_session(connection: Connection, session_id: str, project: str | None, head: Head) -> None:
-    """Create a session whose log is the one that a head lists."""
-    where = {"branch": head.branch, "stop": head.stop, "below": head.below}
-    connection.run("create_session", session_id=session_id, project=project, now=now(), **where)
-
-
 def put_in_place(connection: Connection, session_id: str, head: Head, shared: int, entries: base.Entries = ()) -> None:
     """Let the log be that of a head with entries behind it, which begins with `shared` entries of the log of before."""
     connection.run("forget_verdicts", session_id=session_id, keep=shared)
@@ -858,13 +864,13 @@ def _write(connection: Connection, session_id: str, head: Head, entries: base.En
     if entries and head.taken:  # a branch begins where the head ends
         below = json.dumps([(older, stop) for older, _, stop in head.ranges()])
         (branch,) = connection.run("begin_branch", session_id=session_id).fetchone()
-    end = {"branch": branch, "stop": head.stop + len(entries), "below": below}
+    end = Head(branch, head.stop + len(entries), below)
     places = list(enumerate(entries, head.stop))
     with connection.pipeline():
         connection.run_many("add_entry", [(branch, place, entry.message, entry.facts) for place, entry in places])
         connection.index_texts(((branch << 32) + place, searchable(entry.message)) for place, entry in places)
         _add_verdicts(connection, session_id, [(place, row) for place, entry in places for row in entry.verdicts])
-        connection.run("move_head", session_id=session_id, now=now(), **end)
+        connection.run("move_head", session_id=session_id, now=now(), **end._asdict())
 
 
 def head_of(connection: Connection, session_id: str) -> Head:
@@ -884,8 +890,7 @@ def read_entries(connection: Connection, head: Head, name: str) -> list[base.Sto
 
 def _add_verdicts(connection: Connection, session_id: str, rows: Sequence[tuple[int, base.StoredVerdict]]) -> None:
     values = [(session_id, row.digest, row.version, position, row.verdict) for position, row in rows]
-    if values:
-        connection.run_many("add_verdicts", values)
+    connection.run_many("add_verdicts", values)
 
 
 def save_activation(connection: Connection, session_id: str, provider_key: str, state: bytes) -> None:
@@ -936,8 +941,7 @@ def _find(connection: Connection, session_id: str, id: str) -> tuple[Checkpoint,
         has = f"its newest: {', '.join(newest)}" if newest else "it has none yet"
         raise errors.CheckpointNotFoundError(f"session {session_id!r} has no checkpoint of this id or name; {has}")
     number, called, stop, created_at, *head, packed, pins = row
-    shown = json.loads(zlib.decompress(packed))
-    views = [base.StoredProviderView(key, state.encode("latin-1"), marks) for key, state, marks in shown]
+    views = msgspec.msgpack.decode(zlib.decompress(packed), type=list[base.StoredProviderView])
     return _checkpoint(number, called, stop, created_at), Head(*head), views, pins
 
 
@@ -955,10 +959,9 @@ def _keep(connection: Connection, session_id: str, present: Present, *, stop: in
         raise StoreError(f"the log of session {session_id!r} was replaced meanwhile; try again")
     head = head_of(connection, session_id)
     head = head.cut(head.stop if stop is None else stop)
-    listed = [(key, state.decode("latin-1"), marks) for key, state, marks in views]  # any bytes
-    packed = zlib.compress(json.dumps(listed).encode(), 9)
-    where = {"session_id": session_id, "branch": head.branch, "stop": head.stop, "below": head.below}
-    (number,) = connection.run("add_checkpoint", name=name, now=created_at, views=packed, **where).fetchone()
+    packed = zlib.compress(msgspec.msgpack.encode(views), 9)
+    kept = {"session_id": session_id, "name": name, "now": created_at, "views": packed}
+    (number,) = connection.run("add_checkpoint", **kept, **head._asdict()).fetchone()
     return _checkpoint(number, name, head.stop, created_at)
 
 

@@ -53,8 +53,8 @@ _creating = threading.Lock()  # closing the new file would drop the locks that a
 
 
 _DAMAGED = (
-    "the file is damaged, or not an SQLite file of summarizing-context; it was left as it is: restore it from a backup, "
-    "or name another file"
+    "the file is damaged, or not an SQLite file of summarizing-context; it was left as it is: restore it from a "
+    "backup, or name another file"
 )
 _READ_ONLY = (
     "the file or its folder may not be written, or was moved away; change its permissions, or use read_only=True"

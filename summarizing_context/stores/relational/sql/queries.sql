@@ -1,6 +1,6 @@
 -- The queries that all databases share, each under its name and purpose. `store.` stands for the schema; `json_each` and
 -- `json_extract` are SQLite's, and functions of the schema elsewhere. What only PostgreSQL has is translated for SQLite.
--- `remove_` and the name of a table with sessions removes the rows of one.
+-- `remove_` and the name of a table that has rows of sessions removes those of one.
 
 -- create_session: a session whose log is that of a head
 insert into store.sessions (session_id, project, branch, stop, below, created_at, updated_at)
@@ -186,12 +186,6 @@ insert into store.memory_marks (mark, reader, scope) values (:mark, :reader, :sc
 -- remove_own_vectors: of the memories of one scope
 delete from store.vectors where number in (select id from store.memories where scope = :scope);
 
--- remove_own_memories: of one scope
-delete from store.memories where scope = :scope;
-
--- remove_own_marks: of one scope
-delete from store.memory_marks where scope = :scope;
-
 -- save_vector: keep it; an older one of the same text is replaced
 insert into store.vectors (number, recipe, vector) values (:number, :recipe, :vector)
 on conflict (number, recipe) do update set vector = excluded.vector;
@@ -201,9 +195,6 @@ delete from store.vectors where number = :number;
 
 -- remove_unnamed_vectors: what embeddings without a name left behind
 delete from store.vectors where recipe like 'unnamed %' or recipe like 'chroma % unnamed %';
-
--- disown_branches: their session is about to go
-update store.branches set session_id = null where session_id = :session_id;
 
 -- unneeded: a branch, of all or of deleted sessions, on which something lies that no head needs: how much of it they need
 -- (null: not even the branch), and where its entries end
@@ -218,7 +209,7 @@ with heads (branch, stop, below) as (
     select id, max(needed.stop),
         (select coalesce(max(position) + 1, 0) from store.entries where entries.branch = branches.id)
     from store.branches left join needed on needed.branch = id
-    where cast(:everything as boolean) or session_id is null group by id
+    where cast(:everything as boolean) or session_id not in (select session_id from store.sessions) group by id
 )
 select branch, stop, ending from held where stop is null or stop < ending limit 1;
 
@@ -275,11 +266,9 @@ where uses.stale or coalesce(uses.start, -1) <> coalesce(excluded.start, uses.st
 select mark from store.memory_marks
 where reader = :reader and scope = :scope and mark in (select value from store.json_each(:marks));
 
--- missing_vectors: which of the numbers, a JSON list, have none of a recipe and of so many bytes
-select cast(asked.value as bigint) from store.json_each(:numbers) as asked where not exists (
-    select 1 from store.vectors
-    where number = cast(asked.value as bigint) and recipe = :recipe and length(vector) = :size
-);
+-- vectors_there: which of the numbers, a JSON list, have one of a recipe and of so many bytes
+select number from store.vectors where recipe = :recipe and length(vector) = :size
+and number in (select cast(value as bigint) from store.json_each(:numbers));
 
 -- vectors_of: those of the numbers, a JSON list, each looked up ("cross": left to choose, SQLite compares all with all)
 select number, vector from store.json_each(:numbers) as asked

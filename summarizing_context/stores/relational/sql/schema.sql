@@ -6,9 +6,8 @@
 
 create table store.branches (
     id bigint generated always as identity primary key,
-    session_id text -- that began it, so that what `replace` left behind is found; null: deleted, but others need it
+    session_id text -- that began it, so that what a deleted one left behind is found
 );
-create index branches_by_session on store.branches (session_id);
 
 create table store.entries (
     branch bigint not null,
@@ -87,7 +86,7 @@ create table store.checkpoints (
     branch bigint not null,
     stop bigint not null,
     below text not null,
-    views bytea not null, -- zlib; JSON: a list of [provider key, state, marks], the newest last
+    views bytea not null, -- zlib, msgpack: a list of [provider key, state, marks], the newest last
     pins text not null default '',
     created_at text not null
 );
