@@ -32,7 +32,7 @@ from summarizing_context.messages.reading import Message, canonical_json, check_
 from summarizing_context.messages.text import GONE, shown
 from summarizing_context.models import UNKNOWN_CACHE, ModelPrice, ModelTable, PromptCache, ProviderWindow
 from summarizing_context.stores import base
-from summarizing_context.stores.base import Checkpoint, Place
+from summarizing_context.stores.base import Checkpoint
 from summarizing_context.views import view as states
 from summarizing_context.views.builder import View, Viewer
 from summarizing_context.views.header import memories_in
@@ -482,7 +482,7 @@ class Session:
                 now = None
                 if keep != len(present):
                     name = f"before the log was {'replaced' if keep or rest else 'cleared'}"
-                    now = base.Present(self.place, name, self.provider_views())
+                    now = self.present(name)
                 await store.replace(self.id, keep, rest, committed, now)
 
             with self.foreground:
@@ -554,16 +554,13 @@ class Session:
         await self.in_thread(partial(filled.fill, log))
         return filled
 
-    @property
-    def place(self) -> Place:
-        return Place(self.log.version, len(self.log))
-
-    def provider_views(self) -> list[base.StoredProviderView]:
-        """Return what each provider is shown, as checkpoints keep it."""
-        return [
+    def present(self, name: str | None) -> base.Present:
+        """Return what a checkpoint of this name keeps beside the log: what each provider is shown."""
+        views = [
             base.StoredProviderView(one.key, states.encode_state(one.state), msgspec.json.encode(one.marks).decode())
             for one in self.views.provider_views
         ]
+        return base.Present(self.log.version, len(self.log), name, views)
 
     def _replaced(self, filled: MessageLog, *, is_back: bool = False) -> None:
         """Go on from a new log that is committed."""
@@ -596,7 +593,7 @@ class Session:
             said = f"a checkpoint name is 1-200 printable characters, but no id, or None; not {briefly(name, 60)}"
             raise SettingsError(said)
         async with self.changing:
-            made = await self.store.checkpoints.save(self.id, name, self.place, self.provider_views())
+            made = await self.store.checkpoints.save(self.id, self.present(name))
             if self.learner is not None:
                 self.learner.read_to_end()
             return made
@@ -621,7 +618,7 @@ class Session:
             filled = await self._filled(entries, states.cuts_of(one.state for one in there.provider_views)[0])
             back = partial(self.foreground.change, partial(self._go_back, filled, there))
             id = there.checkpoint.id
-            now = base.Present(self.place, f"before restoring {id}", self.provider_views())
+            now = self.present(f"before restoring {id}")
             made = await finish_despite_cancellation(self.store.checkpoints.restore(self.id, id, back, now))
             await self.worker.recall()
             rows = []

@@ -149,20 +149,14 @@ class StoredProviderView(NamedTuple):
     marks: str  # what else the next view depends on
 
 
-class Place(NamedTuple):
-    """A moment of a session as its writer knows it."""
-
-    log_version: int  # as in `StoredSession`
-    messages: int
-
-
 ProviderViews = Sequence[StoredProviderView]
 
 
 class Present(NamedTuple):
-    """What a checkpoint of the present keeps beside the log."""
+    """What its writer knows of a session, to be kept as a checkpoint."""
 
-    place: Place
+    log_version: int  # as in `StoredSession`
+    messages: int
     name: str | None
     views: ProviderViews
 
@@ -265,12 +259,12 @@ class StoredCheckpoint:
 class CheckpointStore(Protocol):
     """Checkpoints of all sessions. An id may also be a name: then the newest checkpoint of that name is meant.
 
-    Methods that take one raise `CheckpointNotFoundError` where there is none. Those that take a place raise
+    Methods that take one raise `CheckpointNotFoundError` where there is none. Those that take the present raise
     `StoreError`, with nothing done, if the log was replaced since.
     """
 
-    async def save(self, session_id: str, name: str | None, place: Place, views: ProviderViews) -> Checkpoint:
-        """Keep the log's first `place.messages` entries and the provider views."""
+    async def save(self, session_id: str, present: Present) -> Checkpoint:
+        """Keep the log's first `present.messages` entries and the provider views."""
 
     async def load(self, session_id: str, id: str) -> StoredCheckpoint:
         """Return a checkpoint with its log."""
@@ -405,17 +399,10 @@ class VectorStore(Protocol):
 class SessionStore(Store, Protocol):
     """A store with all its parts: what a context takes, once it is open. `tests/contract` calls `async def open()`."""
 
-    @property
-    def checkpoints(self) -> CheckpointStore: ...
-
-    @property
-    def index(self) -> SearchIndex: ...
-
-    @property
-    def memories(self) -> MemoryStore: ...
-
-    @property
-    def vectors(self) -> VectorStore: ...
+    checkpoints: CheckpointStore
+    index: SearchIndex
+    memories: MemoryStore
+    vectors: VectorStore
 
 
 class NewMemory(NamedTuple):
@@ -446,31 +433,25 @@ async def keep_memories(
     The metadata of a memory that is there word for word stay, or are renewed. Without `again` nothing is done where all
     marks are noted already.
     """
-    edits: dict[str, MemoryEdit] = {}  # by the ids of memories; one that is new has a passing id: `new` and a number
+    edited: list[str] = []  # the ids of memories that change; one that is new has a passing id: `new` and a number
     kept: list[KeptMemory] = []
 
     def decide(known: Sequence[StoredMemory], marked: set[str]) -> list[MemoryEdit]:
-        held = {one.id: one for one in known}  # as they become; oldest first
-        edits.clear()
+        before = {one.id: one for one in known}
+        held = dict(before)  # as they become; oldest first
+        edited.clear()
         kept.clear()
 
         def put(id: str, content: str, metadata: Mapping[str, Any]) -> None:
             now = datetime.now(UTC).isoformat(timespec="microseconds")
             held[id] = StoredMemory(id, content, metadata, now, now)
-            edits[id] = MemoryEdit(None if id.startswith("new") else id, content, metadata)
-
-        def remove(id: str) -> None:
-            del held[id]
-            edits.pop(id, None)
-            if not id.startswith("new"):
-                edits[id] = MemoryEdit(id, None)
 
         if not again and marked.issuperset(marks):
             return []
         for content in gone:
             old = next((one for one in held.values() if one.content == content), None)
             if old and old.metadata.get("source") == "session":
-                remove(old.id)
+                del held[old.id]
         for content, metadata, said_at in memories:
             quote, session_id, message = (metadata.get(name) for name in ("quote", "session_id", "message"))
 
@@ -503,14 +484,16 @@ async def keep_memories(
                 is_newer = newest.updated_at > said_at != ""
             if not is_newer:
                 for other in others:
-                    remove(other.id)
+                    del held[other.id]
                     kept[:] = [one._replace(id=newest.id) if one.id == other.id else one for one in kept]
                 put(newest.id, content, {**metadata, "replaces": " ".join(one.content for one in (newest, *others))})
             kept.append(KeptMemory(newest.id, "known" if is_newer else "replaced"))
-        return list(edits.values())
+        edited[:] = [id for id in {**before, **held} if held.get(id) is not before.get(id)]
+        changes = [(id if id in before else None, held.get(id)) for id in edited]
+        return [MemoryEdit(id, one.content, one.metadata) if one else MemoryEdit(id, None) for id, one in changes]
 
     given = await store.edit(scope, decide, reader, marks)
-    ids = dict(zip(edits, given, strict=True))
+    ids = dict(zip(edited, given, strict=True))
     return [KeptMemory(ids.get(id, id), change) for id, change in kept]
 
 

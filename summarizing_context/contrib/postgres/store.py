@@ -325,6 +325,9 @@ class PostgresEngine(Engine):
         passing = (errors.DeadlockDetected, errors.SerializationFailure, errors.UniqueViolation)
         return is_connection_lost(error) or isinstance(error, passing)
 
+    def gone(self) -> None:
+        """A server may come back."""
+
     def _beat(self) -> None:
         """In a thread of its own, whatever the event loop does: renew the lease three times in its length."""
 

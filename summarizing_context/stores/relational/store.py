@@ -47,7 +47,6 @@ from summarizing_context.stores.base import (
     Committed,
     Decide,
     MemoryScope,
-    Place,
     Present,
     ProviderViews,
     SummaryKey,
@@ -81,14 +80,14 @@ class Connection(Protocol):
         """Begin a transaction that writes; at its end, what was written is durable. Unless `patient`, a locked database
         is not waited for long."""
 
+    def rollback(self) -> object:
+        """Undo the open transaction, if there is one."""
+
     def pipeline(self) -> AbstractContextManager[object]:
         """Begin a block in which what needs no answer may go to the server at once."""
 
     def lives(self, writer: str) -> bool:
         """Return whether another writer still has what it claimed."""
-
-    def rollback(self) -> object:
-        """Undo the open transaction, if there is one."""
 
 
 @dataclass(slots=True, eq=False)
@@ -175,19 +174,10 @@ class Engine:
     # What a database does in its own way, in the thread.
 
     open: Callable[[], Any]  # returns a `Connection`
+    close: Callable[[Any], None]  # gives up what the stores hold, and ends the connection
     fault: Callable[[Exception], StoreError | None]  # returns what to raise in place of one of the database
-
-    def close(self, connection: Any) -> None:
-        """Give up what the stores hold, and end the connection."""
-        connection.close()
-
-    def may_pass(self, error: Exception) -> bool:
-        """Return whether the same work may succeed if it is tried again at once."""
-        return False
-
-    def gone(self) -> Exception | None:
-        """Return the error of all that follows, once what is written to is gone. A server may come back."""
-        return None
+    may_pass: Callable[[Exception], bool]  # whether the same work may succeed if it is tried again at once
+    gone: Callable[[], Exception | None]  # the error of all that follows, once what is written to is gone for good
 
     # The thread.
 
@@ -468,10 +458,10 @@ class RelationalStore:
         self._is_open = self._is_closed = False
         self._claimed: dict[str, int] = {}  # the sessions that this store may write to, with its fences
         self._leaving: asyncio.Task[None] | None = None
-        self.checkpoints = RelationalCheckpoints(self)
-        self.index = RelationalSearchIndex(self)
-        self.memories = RelationalMemories(self)
-        self.vectors = RelationalVectors(self)
+        self.checkpoints: base.CheckpointStore = RelationalCheckpoints(self)
+        self.index: base.SearchIndex = RelationalSearchIndex(self)
+        self.memories: base.MemoryStore = RelationalMemories(self)
+        self.vectors: base.VectorStore = RelationalVectors(self)
 
     async def open(self) -> None:
         """Connect, creating the store if needed."""
@@ -536,17 +526,11 @@ class RelationalStore:
             if row is None:
                 return None
             project, log_version, pins, updated_at, *failure, _, _ = row
-            return base.StoredSession(
-                session_id,
-                project,
-                read_entries(connection, head_of(connection, session_id), self.name),
-                connection.run("activations", session_id=session_id).fetchall(),
-                log_version,
-                pins,
-                tuple(starmap(base.StoredVerdict, connection.run("verdicts", session_id=session_id))),
-                updated_at,
-                base.StoredFailure(*failure),
-            )
+            entries = read_entries(connection, head_of(connection, session_id), self.name)
+            states = connection.run("activations", session_id=session_id).fetchall()
+            verdicts = tuple(starmap(base.StoredVerdict, connection.run("verdicts", session_id=session_id)))
+            noted = log_version, pins, verdicts, updated_at, base.StoredFailure(*failure)
+            return base.StoredSession(session_id, project, entries, states, *noted)
 
         return await self.read(work)
 
@@ -767,9 +751,8 @@ class RelationalStore:
 class RelationalCheckpoints(Part):
     """The `CheckpointStore` of a relational store."""
 
-    async def save(self, session_id: str, name: str | None, place: Place, views: ProviderViews) -> Checkpoint:
-        present = Present(place, name, views)
-        return await self._store.write(session_id, lambda to: _keep(to, session_id, present, stop=place.messages))
+    async def save(self, session_id: str, present: Present) -> Checkpoint:
+        return await self._store.write(session_id, lambda to: _keep(to, session_id, present, stop=present.messages))
 
     async def load(self, session_id: str, id: str) -> base.StoredCheckpoint:
         def work(connection: Connection) -> base.StoredCheckpoint:
@@ -954,15 +937,14 @@ def _show_again(connection: Connection, session_id: str, views: ProviderViews, p
 
 def _keep(connection: Connection, session_id: str, present: Present, *, stop: int | None = None) -> Checkpoint:
     """Make a checkpoint of the log, or of as much of it."""
-    (place, name, views), created_at = present, now()
-    if connection.run("session", session_id=session_id).fetchone()[1] != place.log_version:
+    if connection.run("session", session_id=session_id).fetchone()[1] != present.log_version:
         raise StoreError(f"the log of session {session_id!r} was replaced meanwhile; try again")
     head = head_of(connection, session_id)
     head = head.cut(head.stop if stop is None else stop)
-    packed = zlib.compress(msgspec.msgpack.encode(views), 9)
-    kept = {"session_id": session_id, "name": name, "now": created_at, "views": packed}
+    packed, created_at = zlib.compress(msgspec.msgpack.encode(present.views), 9), now()
+    kept = {"session_id": session_id, "name": present.name, "now": created_at, "views": packed}
     (number,) = connection.run("add_checkpoint", **kept, **head._asdict()).fetchone()
-    return _checkpoint(number, name, head.stop, created_at)
+    return _checkpoint(number, present.name, head.stop, created_at)
 
 
 def _checkpoint(number: int, name: str | None, stop: int, created_at: str) -> Checkpoint:

@@ -329,6 +329,9 @@ class SqliteEngine(Engine):
         if self._lock is not None:
             remove_lock(self._lock)
 
+    def may_pass(self, error: Exception) -> bool:
+        return False
+
     def gone(self) -> Exception | None:
         """Return the error of all that follows, once the file was removed, moved or replaced."""
         if self._identity is None or self._file.path is None or _identity(self._file.path) == self._identity:

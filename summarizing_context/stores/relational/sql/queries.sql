@@ -133,8 +133,7 @@ select 1 from store.checkpoints where id = :id for key share;
 
 -- copy_uses: what a session uses, for its fork too
 insert into store.summary_uses (session_id, range_hash, recipe_hash, stale, start, stop)
-select :fork, range_hash, recipe_hash, stale, start, stop from store.summary_uses where session_id = :session_id
-on conflict (session_id, range_hash, recipe_hash) do nothing;
+select :fork, range_hash, recipe_hash, stale, start, stop from store.summary_uses where session_id = :session_id;
 
 -- remove_checkpoint: one
 delete from store.checkpoints where id = :id;
