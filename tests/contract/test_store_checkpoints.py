@@ -159,6 +159,22 @@ async def test_a_deleted_session_is_nowhere_in_the_bytes_of_the_folder(path):
     assert is_there(path, "public")
 
 
+async def test_what_a_deleted_fork_added_is_nowhere_in_the_bytes_of_the_folder(path):
+    async with opened(path, "s") as store:
+        await store.append("s", numbered(2), nothing)
+        made = await store.checkpoints.save("s", Present(0, 2, None, []))
+        await store.checkpoints.fork("s", made.id, "fork")
+        await store.claim("fork")
+        mark = await store.checkpoints.save("fork", Present(0, 2, None, []))
+        await store.append("fork", entries("SECRET-ONE"), nothing)
+        await store.checkpoints.restore("fork", mark.id, nothing, Present(0, 3, "back", []))
+        await store.append("fork", entries("SECRET-TWO"), nothing)
+        assert await log_of(store, "fork") == ["m0", "m1", "SECRET-TWO"]
+        await store.delete_session("fork")
+        assert not is_there(path, "SECRET")
+        assert await log_of(store) == ["m0", "m1"]
+
+
 @pytest.mark.parametrize("turns", range(1, 6))
 async def test_a_session_whose_deletion_was_cancelled_can_be_opened(path, turns):
     async with opened(path) as store:

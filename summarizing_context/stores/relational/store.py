@@ -13,7 +13,7 @@ Messages are numbered by branch and position, summaries by their id below zero. 
 host may write them, one at a time. Those of a session without a project are its own, as its log is.
 
 What no session needs any longer is removed in slices, between which others write. What is found unneeded stays so, for
-a fork holds its checkpoint until it is committed, and a restored session begins a branch where the next place is taken.
+a fork holds its checkpoint until it is committed, and only one session adds to a branch.
 """
 
 from __future__ import annotations
@@ -802,13 +802,12 @@ class RelationalCheckpoints(Part):
 
 
 class Head(NamedTuple):
-    """Where a log ends, and what it has of older branches, as JSON: the oldest first, each with where it is left.
-    `taken`: the next place is not for this branch to fill."""
+    """Where a log ends on its own branch, of which it has none if that is 0, and what it has of older branches, as
+    JSON: the oldest first, each with where it is left."""
 
     branch: int
     stop: int
     below: str = "[]"
-    taken: bool = True
 
     def ranges(self) -> list[tuple[int, int, int]]:
         """Return the branches that make up the log, oldest first, each with its places from start to stop."""
@@ -817,10 +816,9 @@ class Head(NamedTuple):
         return [(branch, start, stop) for (branch, stop), start in zip(places, starts, strict=False) if start < stop]
 
     def cut(self, stop: int) -> Head:
-        """Return the head of as much of the log."""
+        """Return the head of as much of the log, without a branch of its own."""
         places = [(branch, min(its_stop, stop)) for branch, start, its_stop in self.ranges() if start < stop]
-        *below, (branch, _) = places or [(0, 0)]
-        return Head(branch, stop, json.dumps(below))
+        return Head(0, stop, json.dumps(places))
 
     def shared(self, other: Head) -> int:
         """Return how many entries this log and that of another head begin with alike."""
@@ -843,11 +841,9 @@ def _write(connection: Connection, session_id: str, head: Head, entries: base.En
     """Add entries where a head ends, with their words and rules, and let the log end behind them."""
     if not all(isinstance(part, bytes) for entry in entries for part in (entry.message, entry.facts)):
         raise StoreError("the store takes bytes; it got something else")
-    branch, below = head.branch, head.below
-    if entries and head.taken:  # a branch begins where the head ends
-        below = json.dumps([(older, stop) for older, _, stop in head.ranges()])
-        (branch,) = connection.run("begin_branch", session_id=session_id).fetchone()
-    end = Head(branch, head.stop + len(entries), below)
+    if entries and not head.branch:
+        head = head._replace(branch=connection.run("begin_branch", session_id=session_id).fetchone()[0])
+    branch, end = head.branch, head._replace(stop=head.stop + len(entries))
     places = list(enumerate(entries, head.stop))
     with connection.pipeline():
         connection.run_many("add_entry", [(branch, place, entry.message, entry.facts) for place, entry in places])
@@ -923,9 +919,9 @@ def _find(connection: Connection, session_id: str, id: str) -> tuple[Checkpoint,
         newest = [f"c{number}" for number, *_ in reversed(connection.run("checkpoints", **values).fetchall()[-5:])]
         has = f"its newest: {', '.join(newest)}" if newest else "it has none yet"
         raise errors.CheckpointNotFoundError(f"session {session_id!r} has no checkpoint of this id or name; {has}")
-    number, called, stop, created_at, *head, packed, pins = row
+    number, called, stop, created_at, below, packed, pins = row
     views = msgspec.msgpack.decode(zlib.decompress(packed), type=list[base.StoredProviderView])
-    return _checkpoint(number, called, stop, created_at), Head(*head), views, pins
+    return _checkpoint(number, called, stop, created_at), Head(0, stop, below), views, pins
 
 
 def _show_again(connection: Connection, session_id: str, views: ProviderViews, pins: str) -> None:

@@ -39,10 +39,8 @@ left join (
 ) as used on used.session_id = sessions.session_id
 order by updated_at desc, sessions.session_id;
 
--- head: where the log ends, and whether the next place is not its own (the head was moved back, or is shared)
-select branch, stop, below, branch = 0
-    or exists (select 1 from store.entries where entries.branch = sessions.branch and position = stop)
-from store.sessions where session_id = :session_id;
+-- head: where the log ends
+select branch, stop, below from store.sessions where session_id = :session_id;
 
 -- move_head: the log ends here now
 update store.sessions set branch = :branch, stop = :stop, below = :below, updated_at = :now
@@ -116,15 +114,15 @@ delete from store.rules where session_id = :session_id and position >= :keep;
 update store.sessions set log_version = log_version + 1 where session_id = :session_id;
 
 -- add_checkpoint: a head that is kept, with the pins of its session
-insert into store.checkpoints (session_id, name, branch, stop, below, views, pins, created_at)
-select session_id, :name, :branch, :stop, :below, :views, pins, :now
+insert into store.checkpoints (session_id, name, stop, below, views, pins, created_at)
+select session_id, :name, :stop, :below, :views, pins, :now
 from store.sessions where session_id = :session_id returning id;
 
 -- checkpoints: of a session, oldest first
 select id, name, stop, created_at from store.checkpoints where session_id = :session_id order by id;
 
 -- checkpoint: by its id, else the newest of this name
-select id, name, stop, created_at, branch, stop, below, views, pins from store.checkpoints
+select id, name, stop, created_at, below, views, pins from store.checkpoints
 where session_id = :session_id and (id = cast(:id as bigint) or name = cast(:name as text))
 order by coalesce(id = cast(:id as bigint), false) desc, id desc limit 1;
 
@@ -197,10 +195,10 @@ delete from store.vectors where recipe like 'unnamed %' or recipe like 'chroma %
 
 -- unneeded: a branch, of all or of deleted sessions, on which something lies that no head needs: how much of it they need
 -- (null: not even the branch), and where its entries end
-with heads (branch, stop, below) as (
-    select branch, stop, below from store.sessions union select branch, stop, below from store.checkpoints
+with heads (below) as (
+    select below from store.sessions union select below from store.checkpoints
 ), needed (branch, stop) as (
-    select branch, stop from heads
+    select branch, stop from store.sessions
     union
     select cast(store.json_extract(older.value, '$[0]') as bigint), cast(store.json_extract(older.value, '$[1]') as bigint)
     from heads cross join store.json_each(below) as older

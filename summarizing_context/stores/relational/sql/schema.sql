@@ -1,8 +1,9 @@
 -- The schema that all databases share. `store.` stands for the schema of the database.
 --
 -- A log is kept apart from the head that lists it. Entries lie on branches, each at its position in the log. The log of a
--- head is what older branches hold `below`, a JSON list of [branch, where it is left], oldest first, and then what
--- `branch` holds up to `stop`. Forking, restoring and undoing therefore move or make a head and copy nothing.
+-- head is what older branches hold `below`, a JSON list of [branch, where it is left], oldest first, and then what its
+-- own branch holds up to `stop`. Forking, restoring and undoing therefore move or make a head and copy nothing; the next
+-- entry begins a branch, so that only one session adds to it.
 
 create table store.branches (
     id bigint generated always as identity primary key,
@@ -20,7 +21,7 @@ create table store.entries (
 create table store.sessions (
     session_id text primary key,
     project text,
-    branch bigint not null, -- 0: no entry was added yet
+    branch bigint not null, -- its own; 0: the next entry begins one
     stop bigint not null,
     below text not null,
     created_at text not null,
@@ -78,12 +79,11 @@ create table store.summary_uses (
 );
 create index summary_uses_by_summary on store.summary_uses (range_hash, recipe_hash);
 
--- A checkpoint is a head (branch, stop) that is kept, with what each provider was shown then.
+-- A checkpoint is a head without a branch of its own that is kept, with what each provider was shown then.
 create table store.checkpoints (
     id bigint generated always as identity primary key, -- of a removed one is never used again
     session_id text not null,
     name text,
-    branch bigint not null,
     stop bigint not null,
     below text not null,
     views bytea not null, -- zlib, msgpack: a list of [provider key, state, marks], the newest last
