@@ -254,6 +254,8 @@ def read_queries(package: str, *, schema: str) -> dict[str, str]:
     found = {
         f"remove_{table}": f"delete from {schema}{table} where {own} = :{own}" for table, own in _OWN_TABLES.items()
     }
+    for table in ("branches", "checkpoints", "memories"):
+        found[f"remove_one_of_{table}"] = f"delete from {schema}{table} where id = :id"
     found["schema"] = ""
     for folder in ("summarizing_context.stores.relational", package):
         for file in (files(folder) / "sql").iterdir():
@@ -406,7 +408,7 @@ class RelationalMemories(Part):
                 ids.append(id)
                 number = int(id[1:])
                 if content is None:
-                    connection.run("remove_memory", id=number)
+                    connection.run("remove_one_of_memories", id=number)
                 else:
                     connection.run("update_memory", id=number, **values)
                 if content != contents[id]:
@@ -675,7 +677,7 @@ class RelationalStore:
             removed = connection.run("remove_entries", branch=branch, start=start).fetchall()
             connection.unindex_texts(((branch << 32) + place, searchable(message)) for place, message in removed)
             if not end:
-                connection.run("remove_branch", branch=branch)
+                connection.run("remove_one_of_branches", id=branch)
             return sum(len(message) for _, message in removed)
 
         freed = 0
@@ -793,7 +795,7 @@ class RelationalCheckpoints(Part):
 
     async def delete(self, session_id: str, id: str) -> None:
         def work(connection: Connection) -> None:
-            connection.run("remove_checkpoint", id=int(_find(connection, session_id, id)[0].id[1:]))
+            connection.run("remove_one_of_checkpoints", id=int(_find(connection, session_id, id)[0].id[1:]))
 
         await self._store.write(session_id, work)
 
@@ -832,12 +834,12 @@ class Head(NamedTuple):
 def put_in_place(connection: Connection, session_id: str, head: Head, shared: int, entries: base.Entries = ()) -> None:
     """Let the log be that of a head with entries behind it, which begins with `shared` entries of the log of before."""
     connection.run("forget_verdicts", session_id=session_id, keep=shared)
-    _write(connection, session_id, head, entries)
-    for name in ("note_replacement", "remove_activations", "age_uses"):
-        connection.run(name, session_id=session_id)
+    _write(connection, session_id, head, entries, replaced=1)
+    connection.run("remove_activations", session_id=session_id)
+    connection.run("age_uses", session_id=session_id)
 
 
-def _write(connection: Connection, session_id: str, head: Head, entries: base.Entries) -> None:
+def _write(connection: Connection, session_id: str, head: Head, entries: base.Entries, *, replaced: int = 0) -> None:
     """Add entries where a head ends, with their words and rules, and let the log end behind them."""
     if not all(isinstance(part, bytes) for entry in entries for part in (entry.message, entry.facts)):
         raise StoreError("the store takes bytes; it got something else")
@@ -849,7 +851,7 @@ def _write(connection: Connection, session_id: str, head: Head, entries: base.En
         connection.run_many("add_entry", [(branch, place, entry.message, entry.facts) for place, entry in places])
         connection.index_texts(((branch << 32) + place, searchable(entry.message)) for place, entry in places)
         _add_verdicts(connection, session_id, [(place, row) for place, entry in places for row in entry.verdicts])
-        connection.run("move_head", session_id=session_id, now=now(), **end._asdict())
+        connection.run("move_head", session_id=session_id, now=now(), replaced=replaced, **end._asdict())
 
 
 def head_of(connection: Connection, session_id: str) -> Head:

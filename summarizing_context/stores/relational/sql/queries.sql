@@ -1,6 +1,6 @@
 -- The queries that all databases share, each under its name and purpose. `store.` stands for the schema; `json_each` and
 -- `json_extract` are SQLite's, and functions of the schema elsewhere. What only PostgreSQL has is translated for SQLite.
--- `remove_` and the name of a table that has rows of sessions removes those of one.
+-- `remove_` and the name of a table that has rows of sessions removes those of one; `remove_one_of_` one row by its id.
 
 -- create_session: a session whose log is that of a head
 insert into store.sessions (session_id, project, branch, stop, below, created_at, updated_at)
@@ -42,8 +42,9 @@ order by updated_at desc, sessions.session_id;
 -- head: where the log ends
 select branch, stop, below from store.sessions where session_id = :session_id;
 
--- move_head: the log ends here now
-update store.sessions set branch = :branch, stop = :stop, below = :below, updated_at = :now
+-- move_head: the log ends here now, and counts how often it was replaced
+update store.sessions set branch = :branch, stop = :stop, below = :below, log_version = log_version + :replaced,
+    updated_at = :now
 where session_id = :session_id;
 
 -- begin_branch: a new branch
@@ -110,9 +111,6 @@ where session_id = :session_id and position < :stop;
 -- forget_verdicts: of the messages from a place on
 delete from store.rules where session_id = :session_id and position >= :keep;
 
--- note_replacement: one more
-update store.sessions set log_version = log_version + 1 where session_id = :session_id;
-
 -- add_checkpoint: a head that is kept, with the pins of its session
 insert into store.checkpoints (session_id, name, stop, below, views, pins, created_at)
 select session_id, :name, :stop, :below, :views, pins, :now
@@ -132,9 +130,6 @@ select 1 from store.checkpoints where id = :id for key share;
 -- copy_uses: what a session uses, for its fork too
 insert into store.summary_uses (session_id, range_hash, recipe_hash, stale, start, stop)
 select :fork, range_hash, recipe_hash, stale, start, stop from store.summary_uses where session_id = :session_id;
-
--- remove_checkpoint: one
-delete from store.checkpoints where id = :id;
 
 -- add_to_history: an activation of the present log
 insert into store.activation_history (session_id, number, provider_key, log_version, figures, before)
@@ -174,9 +169,6 @@ where scope = coalesce(cast(:scope as text), scope) order by id;
 -- update_memory: its content and metadata
 update store.memories set content = :content, metadata = :metadata, updated_at = :now where id = :id;
 
--- remove_memory: one
-delete from store.memories where id = :id;
-
 -- add_mark: one
 insert into store.memory_marks (mark, reader, scope) values (:mark, :reader, :scope);
 
@@ -212,9 +204,6 @@ select branch, stop, ending from held where stop is null or stop < ending limit 
 
 -- remove_entries: of a branch, from a position on
 delete from store.entries where branch = :branch and position >= :start returning position, message;
-
--- remove_branch: a branch that nothing needs
-delete from store.branches where id = :branch;
 
 -- remove_unused_summaries: some of those that no session uses
 delete from store.summaries where id in (
