@@ -96,6 +96,7 @@ class _Operation:
     done: asyncio.Future[Any]
     committed: Callable[[], None] | None
     alone: bool  # opens its own transactions, or none
+    added: tuple[Hashable, base.Entries] | None  # a log, and entries that `work` adds to it
     result: Any = None
     error: Exception | None = None
 
@@ -125,6 +126,7 @@ class Engine:
         self.is_stopping = False
         self.thread = ThreadPoolExecutor(1, thread_name_prefix=f"store {name}")
         self._queue: deque[_Operation] = deque()
+        self._is_awake = False  # the thread is about to look into the queue
         self._connection: Any = None
         self.lost: Exception | None = None  # the error of all that follows
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -142,14 +144,16 @@ class Engine:
         await asyncio.shield(self._opening)
 
     def submit(
-        self, work: Work[Result], *, committed: Committed | None = None, alone: bool = False
+        self, work: Work[Result], *, committed: Committed | None = None, alone: bool = False, added: Any = None
     ) -> asyncio.Future[Result]:
         """Queue an operation now. Cancelling the future withdraws nothing: it only stops the waiting."""
         self.check_loop()
         assert self._loop is not None
         done: asyncio.Future[Result] = self._loop.create_future()
-        self._queue.append(_Operation(work, done, committed, alone))
-        self.thread.submit(self._work_off)
+        self._queue.append(_Operation(work, done, committed, alone, added))
+        if not self._is_awake:
+            self._is_awake = True
+            self.thread.submit(self._work_off)
         return done
 
     async def stop(self) -> None:
@@ -203,6 +207,7 @@ class Engine:
 
     def _work_off(self) -> None:
         """Perform all that is queued."""
+        self._is_awake = False  # what is queued from now on wakes the thread again
         batch = [self._queue.popleft() for _ in range(len(self._queue))]
         for _, run in groupby(batch, key=lambda one: one if one.alone else None):
             operations = list(run)
@@ -220,8 +225,10 @@ class Engine:
         try:
             with nullcontext() if operations[0].alone else connection.transaction():
                 may_part = len(operations) > 1
-                for one in operations:
-                    one.result = one.work(connection)
+                for _, run in groupby(operations, key=lambda one: one.added[0] if one.added else one):
+                    first, *others = run  # several: what calls next to each other add to one log is added at once
+                    entries = [entry for one in (first, *others) if one.added for entry in one.added[1]]
+                    first.result = first.work(connection, entries) if first.added else first.work(connection)
                 may_part = False  # where a commit has no answer, nothing may be done twice
         except Exception as error:  # each caller gets an answer
             with suppress(Exception):  # the first error is the one to raise
@@ -440,7 +447,7 @@ def _memory(number: int, content: str, metadata: str, created_at: str, updated_a
 
 Values = Mapping[str, Any] | Sequence[Any]
 Result = TypeVar("Result")
-Work = Callable[[Any], Result]  # on a `Connection`
+Work = Callable[..., Result]  # on a `Connection`, and on entries where it adds them
 
 VERSION = 3  # of the schema; one version of the package reads and writes one of the schema
 
@@ -537,12 +544,10 @@ class RelationalStore:
         return await self.read(work)
 
     def append(self, session_id: str, entries: base.Entries, committed: Committed) -> Awaitable[None]:
-        kept = tuple(entries)
+        def work(connection: Connection, added: base.Entries) -> None:
+            _write(connection, session_id, head_of(connection, session_id), added)
 
-        def work(connection: Connection) -> None:
-            _write(connection, session_id, head_of(connection, session_id), kept)
-
-        return self.write(session_id, work, committed)
+        return self.write(session_id, work, committed, ((self, session_id), tuple(entries)))
 
     async def replace(
         self, session_id: str, keep: int, entries: base.Entries, committed: Committed, present: Present | None = None
@@ -695,20 +700,22 @@ class RelationalStore:
         """Return all rows of a query."""
         return await self.read(lambda connection: list(connection.run(query, **values)))
 
-    def write(self, session_id: str, work: Work[Result], committed: Committed | None = None) -> asyncio.Future[Result]:
+    def write(
+        self, session_id: str, work: Work[Result], committed: Committed | None = None, added: Any = None
+    ) -> asyncio.Future[Result]:
         """Queue `work` for a session that this store has claimed; it is durable when the future is done."""
         engine = self._writable("write to a session")
         if session_id not in self._claimed:
             raise StoreError(f"{self.name}: session {session_id!r} is not claimed by this store; claim it first")
 
-        def fenced(connection: Connection) -> Result:
+        def fenced(connection: Connection, *entries: base.Entries) -> Result:
             fence = self._claimed.get(session_id, -1)
             known = {"session_id": session_id, "writer": connection.writer, "fence": fence}
             if connection.run("check_fence", **known).fetchone() is None:
                 raise self._lost(session_id)
-            return work(connection)
+            return work(connection, *entries)
 
-        return engine.submit(fenced, committed=committed)
+        return engine.submit(fenced, committed=committed, added=added)
 
     async def _run_for(self, query: str, session_id: str, committed: Committed | None = None, **values: Any) -> None:
         values["session_id"] = session_id
@@ -871,7 +878,8 @@ def read_entries(connection: Connection, head: Head, name: str) -> list[base.Sto
 
 def _add_verdicts(connection: Connection, session_id: str, rows: Sequence[tuple[int, base.StoredVerdict]]) -> None:
     values = [(session_id, row.digest, row.version, position, row.verdict) for position, row in rows]
-    connection.run_many("add_verdicts", values)
+    if values:
+        connection.run_many("add_verdicts", values)
 
 
 def save_activation(connection: Connection, session_id: str, provider_key: str, state: bytes) -> None:
