@@ -35,8 +35,6 @@ _MERGED = 300  # pages of an index that it merges in one
 _TRANSLATED = {  # the shared queries are written for PostgreSQL
     "bigint generated always as identity primary key": "integer primary key autoincrement",
     "bytea": "blob",
-    "greatest(": "max(",
-    "least(": "min(",
     " for update of sessions": "",
     " for update": "",
     " for key share": "",
