@@ -44,7 +44,7 @@ from summarizing_context.messages.reading import Message, canonical_json, check_
 from summarizing_context.messages.text import GONE, shown
 from summarizing_context.models import UNKNOWN_CACHE, ModelPrice, ModelTable, PromptCache, ProviderWindow
 from summarizing_context.stores import base
-from summarizing_context.stores.base import Checkpoint, Place
+from summarizing_context.stores.base import Checkpoint
 from summarizing_context.views import view as states
 from summarizing_context.views.builder import View, Viewer
 from summarizing_context.views.header import memories_in
@@ -507,12 +507,11 @@ class Session:
                     keep = present.common_prefix(log)
                     placed = list(enumerate(durable))[keep:]
                     rest = [self.intake.stored(entry, at) async for at, entry in in_turns(placed)]
-                if keep == len(present):
-                    await store.replace(self.id, keep, rest, committed)
-                else:
+                now = None
+                if keep != len(present):
                     name = f"before the log was {'replaced' if keep or rest else 'cleared'}"
-                    now = self.id, self.place, name, self.provider_views()
-                    await store.checkpoints.replace(*now, keep, rest, committed=committed)
+                    now = self.present(name)
+                await store.replace(self.id, keep, rest, committed, now)
 
             with self.foreground:
                 await finish_despite_cancellation(commit())
@@ -583,22 +582,19 @@ class Session:
         await self.in_thread(partial(filled.fill, log))
         return filled
 
-    @property
-    def place(self) -> Place:
-        return Place(self.log.version, len(self.log))
-
-    def provider_views(self) -> list[base.StoredProviderView]:
-        """Return what each provider is shown, as checkpoints keep it."""
-        log, views = self.log, self.views.provider_views
-        first = bisect_left(log.humans, min((one.state.stop for one in views), default=0))
-        shown = [(at, entry) for at in log.humans[first:] if (entry := log.entries[at]).recalled is not None]
-        pages = [stored_page(at, entry.data, entry.recalled).verdict for at, entry in shown if entry.recalled]
-        return [
+    def present(self, name: str | None) -> base.Present:
+        """Return what a checkpoint of this name keeps beside the log: what each provider is shown, with the pages."""
+        log, shown = self.log, self.views.provider_views
+        first = bisect_left(log.humans, min((one.state.stop for one in shown), default=0))
+        recalled = ((at, entry.data, entry.recalled) for at in log.humans[first:] for entry in [log.entries[at]])
+        pages = [stored_page(at, data, page).verdict for at, data, page in recalled if page is not None]
+        views = [
             base.StoredProviderView(
                 one.key, states.encode_state(one.state), msgspec.json.encode((one.marks, pages)).decode()
             )
-            for one in views
+            for one in shown
         ]
+        return base.Present(self.log.version, len(self.log), name, views)
 
     def _replaced(self, filled: MessageLog, *, is_back: bool = False) -> None:
         """Go on from a new log that is committed."""
@@ -631,7 +627,7 @@ class Session:
             said = f"a checkpoint name is 1-200 printable characters, but no id, or None; not {briefly(name, 60)}"
             raise SettingsError(said)
         async with self.changing:
-            made = await self.store.checkpoints.save(self.id, name, self.place, self.provider_views())
+            made = await self.store.checkpoints.save(self.id, self.present(name))
             if self.learner is not None:
                 self.learner.read_to_end()
             return made
@@ -657,9 +653,9 @@ class Session:
             load_pages([row for _, row in placed_pages(pages, [one.data for one in entries])], entries, self.counter)
             filled = await self._filled(entries, states.cuts_of(one.state for one in there.provider_views)[0])
             back = partial(self.foreground.change, partial(self._go_back, filled, there))
-            id, place, views = there.checkpoint.id, self.place, self.provider_views()
-            restoring = self.store.checkpoints.restore(self.id, id, place, f"before restoring {id}", views, back)
-            made = await finish_despite_cancellation(restoring)
+            id = there.checkpoint.id
+            now = self.present(f"before restoring {id}")
+            made = await finish_despite_cancellation(self.store.checkpoints.restore(self.id, id, back, now))
             await self.worker.recall()
             rows = []
             async for at, entry in in_turns(list(enumerate(self.log.entries))):

@@ -102,7 +102,8 @@ async def import_session(store: base.SessionStore, document: dict[str, Any]) -> 
                 made = base.StoredProviderView
                 views = [made(key, state.encode("latin-1"), marks) for key, state, marks in one["views"]]
                 await store.save_pins(name, one["pins"], lambda: None)
-                await store.checkpoints.save(name, one["name"], base.Place(stored.log_version, one["seq"]), views)
+                then = base.Present(stored.log_version, one["seq"], one["name"], views)
+                await store.checkpoints.save(name, then)
         for provider_key, state in document["activations"]:
             await store.save_activation(name, provider_key, state.encode("latin-1"))
         pages = map(b64decode, document.get("pages", ()))

@@ -128,6 +128,39 @@ class StoredActivation(NamedTuple):
     is_undone: bool
 
 
+CHECKPOINT_ID = re.compile(r"c([1-9][0-9]{0,17})")  # no checkpoint is named like that
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A state of a session that can be restored or forked."""
+
+    id: str
+    name: str | None
+    seq: int  # messages in the log then
+    created_at: str  # ISO 8601, UTC
+
+
+class StoredProviderView(NamedTuple):
+    """What one provider was shown at a checkpoint; the store looks into neither part."""
+
+    provider_key: str
+    state: bytes  # as `save_activation` keeps it
+    marks: str  # what else the next view depends on
+
+
+ProviderViews = Sequence[StoredProviderView]
+
+
+class Present(NamedTuple):
+    """What its writer knows of a session, to be kept as a checkpoint."""
+
+    log_version: int  # as in `StoredSession`
+    messages: int
+    name: str | None
+    views: ProviderViews
+
+
 class Store(Protocol):
     """Keeps logs, summaries and activation states; many sessions in one place.
 
@@ -149,10 +182,13 @@ class Store(Protocol):
         """Queue entries at the end of the log, at once and in call order. `committed` is called in the order of the
         calls, also when the caller was cancelled; it is not called when the write failed."""
 
-    async def replace(self, session_id: str, keep: int, entries: Entries, committed: Committed) -> None:
+    async def replace(
+        self, session_id: str, keep: int, entries: Entries, committed: Committed, present: Present | None = None
+    ) -> Checkpoint | None:
         """Make the log its own first `keep` entries followed by `entries`, count the replacement, and forget the
         activation states, the rules from `keep` on and the places of summaries. The old log stays readable to the store
-        (undo, fork) until `purge`, which also ends uses of summaries that were not noted since."""
+        (undo, fork) until `purge`, which also ends uses of summaries that were not noted since. Where `present` is
+        given, it is made a checkpoint first, and returned, with the errors of `CheckpointStore`."""
 
     async def save_activation(
         self, session_id: str, provider_key: str, state: bytes, made: NewActivation | None = None
@@ -210,34 +246,6 @@ class Store(Protocol):
         """Finish the queued writes, give up the claims, end the thread. May be called twice."""
 
 
-CHECKPOINT_ID = re.compile(r"c([1-9][0-9]{0,17})")  # no checkpoint is named like that
-
-
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
-    """A state of a session that can be restored or forked."""
-
-    id: str
-    name: str | None
-    seq: int  # messages in the log then
-    created_at: str  # ISO 8601, UTC
-
-
-class StoredProviderView(NamedTuple):
-    """What one provider was shown at a checkpoint; the store looks into neither part."""
-
-    provider_key: str
-    state: bytes  # as `save_activation` keeps it
-    marks: str  # what else the next view depends on
-
-
-class Place(NamedTuple):
-    """A moment of a session as its writer knows it."""
-
-    log_version: int  # as in `StoredSession`
-    messages: int
-
-
 @dataclass(frozen=True, slots=True)
 class StoredCheckpoint:
     """All that going back to a checkpoint needs."""
@@ -248,39 +256,22 @@ class StoredCheckpoint:
     pins: str = ""  # as the session had saved them
 
 
-ProviderViews = Sequence[StoredProviderView]
-
-
 class CheckpointStore(Protocol):
     """Checkpoints of all sessions. An id may also be a name: then the newest checkpoint of that name is meant.
 
-    Methods that take one raise `CheckpointNotFoundError` where there is none. Those that take a place raise
+    Methods that take one raise `CheckpointNotFoundError` where there is none. Those that take the present raise
     `StoreError`, with nothing done, if the log was replaced since.
     """
 
-    async def save(self, session_id: str, name: str | None, place: Place, views: ProviderViews) -> Checkpoint:
-        """Keep the log's first `place.messages` entries and the provider views."""
+    async def save(self, session_id: str, present: Present) -> Checkpoint:
+        """Keep the log's first `present.messages` entries and the provider views."""
 
     async def load(self, session_id: str, id: str) -> StoredCheckpoint:
         """Return a checkpoint with its log."""
 
-    async def restore(
-        self, session_id: str, id: str, place: Place, name: str, views: ProviderViews, committed: Committed
-    ) -> Checkpoint:
-        """Make a checkpoint of the present, of this name, and return it; then make the log, the pins and the
-        activation states those of `id`, and forget what `Store.replace` does; rules stay of what both begin with."""
-
-    async def replace(
-        self,
-        session_id: str,
-        place: Place,
-        name: str,
-        views: ProviderViews,
-        keep: int,
-        entries: Entries,
-        committed: Committed,
-    ) -> Checkpoint:
-        """Make a checkpoint of the present, of this name; then replace the log as `Store` does."""
+    async def restore(self, session_id: str, id: str, committed: Committed, present: Present) -> Checkpoint:
+        """Make a checkpoint of the present, and return it; then make the log, the pins and the activation states those
+        of `id`, and forget what `Store.replace` does; rules stay of what both begin with."""
 
     async def fork(self, session_id: str, id: str, new_id: str) -> None:
         """Begin a session that goes on from a checkpoint, with its pins and activation states, and the project,
@@ -408,17 +399,10 @@ class VectorStore(Protocol):
 class SessionStore(Store, Protocol):
     """A store with all its parts: what a context takes, once it is open. `tests/contract` calls `async def open()`."""
 
-    @property
-    def checkpoints(self) -> CheckpointStore: ...
-
-    @property
-    def index(self) -> SearchIndex: ...
-
-    @property
-    def memories(self) -> MemoryStore: ...
-
-    @property
-    def vectors(self) -> VectorStore: ...
+    checkpoints: CheckpointStore
+    index: SearchIndex
+    memories: MemoryStore
+    vectors: VectorStore
 
 
 class NewMemory(NamedTuple):
@@ -449,31 +433,25 @@ async def keep_memories(
     The metadata of a memory that is there word for word stay, or are renewed. Without `again` nothing is done where all
     marks are noted already.
     """
-    edits: dict[str, MemoryEdit] = {}  # by the ids of memories; one that is new has a passing id: `new` and a number
+    edited: list[str] = []  # the ids of memories that change; one that is new has a passing id: `new` and a number
     kept: list[KeptMemory] = []
 
     def decide(known: Sequence[StoredMemory], marked: set[str]) -> list[MemoryEdit]:
-        held = {one.id: one for one in known}  # as they become; oldest first
-        edits.clear()
+        before = {one.id: one for one in known}
+        held = dict(before)  # as they become; oldest first
+        edited.clear()
         kept.clear()
 
         def put(id: str, content: str, metadata: Mapping[str, Any]) -> None:
             now = datetime.now(UTC).isoformat(timespec="microseconds")
             held[id] = StoredMemory(id, content, metadata, now, now)
-            edits[id] = MemoryEdit(None if id.startswith("new") else id, content, metadata)
-
-        def remove(id: str) -> None:
-            del held[id]
-            edits.pop(id, None)
-            if not id.startswith("new"):
-                edits[id] = MemoryEdit(id, None)
 
         if not again and marked.issuperset(marks):
             return []
         for content in gone:
             old = next((one for one in held.values() if one.content == content), None)
             if old and old.metadata.get("source") == "session":
-                remove(old.id)
+                del held[old.id]
         for content, metadata, said_at in memories:
             quote, session_id, message = (metadata.get(name) for name in ("quote", "session_id", "message"))
 
@@ -506,14 +484,16 @@ async def keep_memories(
                 is_newer = newest.updated_at > said_at != ""
             if not is_newer:
                 for other in others:
-                    remove(other.id)
+                    del held[other.id]
                     kept[:] = [one._replace(id=newest.id) if one.id == other.id else one for one in kept]
                 put(newest.id, content, {**metadata, "replaces": " ".join(one.content for one in (newest, *others))})
             kept.append(KeptMemory(newest.id, "known" if is_newer else "replaced"))
-        return list(edits.values())
+        edited[:] = [id for id in {**before, **held} if held.get(id) is not before.get(id)]
+        changes = [(id if id in before else None, held.get(id)) for id in edited]
+        return [MemoryEdit(id, one.content, one.metadata) if one else MemoryEdit(id, None) for id, one in changes]
 
     given = await store.edit(scope, decide, reader, marks)
-    ids = dict(zip(edits, given, strict=True))
+    ids = dict(zip(edited, given, strict=True))
     return [KeptMemory(ids.get(id, id), change) for id, change in kept]
 
 

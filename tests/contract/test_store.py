@@ -91,7 +91,7 @@ async def test_a_session_is_written_by_its_writer_alone(path):
             lambda: other.replace("s", 0, entries("x"), nothing),
             lambda: other.save_activation("s", "p", b"state"),
             lambda: other.save_pins("s", "pins", nothing),
-            lambda: other.checkpoints.save("s", None, base.Place(0, 2), []),
+            lambda: other.checkpoints.save("s", base.Present(0, 2, None, [])),
             *(lambda edit=edit: other.memories.edit(OWN, lambda *_: [edit]) for edit in edits),
         ):
             with pytest.raises(StoreError):
@@ -118,7 +118,7 @@ async def test_a_session_of_a_deleted_name_begins_with_nothing(store):
     await store.append("s", numbered(2), nothing)
     await store.save_activation("s", "p", b"state", base.NewActivation(1, "figures"))
     await store.save_pins("s", "pins", nothing)
-    await store.checkpoints.save("s", None, base.Place(0, 2), [])
+    await store.checkpoints.save("s", base.Present(0, 2, None, []))
     await store.memories.edit(OWN, lambda *_: [base.MemoryEdit(None, "Mine.")], "reader", ["mark"])
     assert await store.delete_session("s")
     assert not await store.delete_session("s")
@@ -143,7 +143,7 @@ async def test_sessions_are_listed_with_all_that_is_known_of_them_the_newest_cha
             await store.save_failure("new", base.StoredFailure(failed, error, at))
         await store.save_summary("new", key(1), summary("text"))
         listed = await store.sessions()
-        made = await store.checkpoints.save("new", None, base.Place(0, 0), [])
+        made = await store.checkpoints.save("new", base.Present(0, 0, None, []))
         await store.checkpoints.fork("new", made.id, "fork")  # begins with budget and title of the last request
         requests = {one.session_id: (one.budget, one.title) for one in await store.sessions()}
         assert requests["fork"] == (16_000, "Mend the parser.")

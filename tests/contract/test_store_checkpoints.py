@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from summarizing_context.errors import CheckpointNotFoundError, SessionExistsError, StoreError, StoreLockedError
-from summarizing_context.stores.base import Place, StoredEntry, StoredProviderView, StoredVerdict
+from summarizing_context.stores.base import Present, StoredEntry, StoredProviderView, StoredVerdict
 from tests.contract.store_builders import entries, is_there, key, log_of, nothing, numbered, opened, sql, summary, texts
 
 pytestmark = pytest.mark.usefixtures("backend")
@@ -19,14 +19,14 @@ def ruled(name: str) -> StoredEntry:
 
 async def test_a_checkpoint_comes_back_as_it_was_kept(store):
     await store.append("s", numbered(5), nothing)
-    made = await store.checkpoints.save("s", "name", Place(0, 3), SHOWN)
+    made = await store.checkpoints.save("s", Present(0, 3, "name", SHOWN))
     assert (made.name, made.seq) == ("name", 3)
     await store.append("s", entries("m5"), nothing)
     found = await store.checkpoints.load("s", made.id)
     assert (found.checkpoint, texts(found), found.provider_views) == (made, ["m0", "m1", "m2"], SHOWN)
     assert await store.checkpoints.listed("s") == [made]
     assert await store.checkpoints.listed("other") == []
-    await store.checkpoints.save("s", "name", Place(0, 4), [])
+    await store.checkpoints.save("s", Present(0, 4, "name", []))
     assert (await store.checkpoints.load("s", "name")).checkpoint.seq == 4, "a name means its newest one"
     await store.checkpoints.delete("s", "name")
     assert [one.seq for one in await store.checkpoints.listed("s")] == [3]
@@ -36,20 +36,20 @@ async def test_a_checkpoint_of_a_log_that_was_replaced_meanwhile_is_neither_made
     called: list[int] = []
     checkpoints, call, whole = store.checkpoints, lambda: called.append(1), [f"m{n}" for n in range(5)]
     await store.append("s", numbered(5), nothing)
-    made = await checkpoints.save("s", None, Place(0, 5), SHOWN)
+    made = await checkpoints.save("s", Present(0, 5, None, SHOWN))
     await store.replace("s", 1, [], nothing)
     for refused in (
-        checkpoints.save("s", None, Place(0, 5), SHOWN),
-        checkpoints.restore("s", made.id, Place(0, 5), "back", [], call),
-        checkpoints.replace("s", Place(0, 5), "old", SHOWN, 1, entries("x"), call),
+        checkpoints.save("s", Present(0, 5, None, SHOWN)),
+        checkpoints.restore("s", made.id, call, Present(0, 5, "back", [])),
+        store.replace("s", 1, entries("x"), call, Present(0, 5, "old", SHOWN)),
     ):
         with pytest.raises(StoreError, match="replaced"):
             await refused
     assert (await log_of(store), called, await checkpoints.listed("s")) == (["m0"], [], [made])
-    assert await checkpoints.restore("s", made.id, Place(1, 1), "back", [], call)
+    assert await checkpoints.restore("s", made.id, call, Present(1, 1, "back", []))
     assert (await log_of(store), called) == (whole, [1])
     assert (await store.load("s")).activations == [(one.provider_key, one.state) for one in SHOWN]
-    old = await checkpoints.replace("s", Place(2, 5), "old", SHOWN, 2, entries("x"), call)
+    old = await store.replace("s", 2, entries("x"), call, Present(2, 5, "old", SHOWN))
     assert (await log_of(store), called, old.seq, old.name) == (["m0", "m1", "x"], [1, 1], 5, "old")
     found = await checkpoints.load("s", old.id)
     assert (texts(found), found.provider_views) == (whole, SHOWN)
@@ -64,7 +64,7 @@ async def test_what_a_checkpoint_kept_comes_back_in_forks_and_by_a_restore_which
         await store.append("t", entries("of another"), nothing)
         await store.save_pins("s", "pins of then", nothing)
         await store.save_summary("s", key(1), summary("text"), {key(1): (0, 1)})
-        made = await checkpoints.save("s", "mark", Place(0, 2), SHOWN)
+        made = await checkpoints.save("s", Present(0, 2, "mark", SHOWN))
         await checkpoints.fork("s", made.id, "early")
         await store.replace("s", 1, [ruled("other")], nothing)
         await store.save_pins("s", "pins of now", nothing)
@@ -72,7 +72,7 @@ async def test_what_a_checkpoint_kept_comes_back_in_forks_and_by_a_restore_which
         for taken in ("fork", "s", "t"):
             with pytest.raises(SessionExistsError):
                 await checkpoints.fork("s", made.id, taken)
-        present = await checkpoints.restore("s", "mark", Place(1, 2), "before", [], nothing)
+        present = await checkpoints.restore("s", "mark", nothing, Present(1, 2, "before", []))
         for name in ("s", "fork"):
             found = await store.load(name)
             assert (texts(found), found.project, found.pins) == (["m0", "m1"], "p", "pins of then")
@@ -91,7 +91,7 @@ async def test_purge_keeps_the_summaries_that_a_checkpoint_stands_on(store):
         await store.append(session, numbered(4), nothing)
     for name, place in ((1, (0, 2)), (2, (2, 4))):
         await store.save_summary("s", key(name), summary("text"), {key(name): place})
-    made = await store.checkpoints.save("s", None, Place(0, 3), SHOWN)
+    made = await store.checkpoints.save("s", Present(0, 3, None, SHOWN))
     await store.replace("s", 0, entries("x"), nothing)
     await store.purge()
     assert await store.find_summaries("t", [key(1), key(2)]) == {key(1): summary("text")}
@@ -104,7 +104,9 @@ async def test_purge_keeps_the_summaries_that_a_checkpoint_stands_on(store):
 async def test_purge_keeps_what_a_checkpoint_needs_until_it_is_forgotten(path):
     async with opened(path, "s") as store:
         await store.append("s", entries("m0", "SECRET-ONE", "SECRET-TWO"), nothing)
-        made = await store.checkpoints.save("s", None, Place(0, 2), [StoredProviderView("p", b"SECRET-STATE" * 9, "")])
+        made = await store.checkpoints.save(
+            "s", Present(0, 2, None, [StoredProviderView("p", b"SECRET-STATE" * 9, "")])
+        )
         await store.replace("s", 1, entries("new"), nothing)
         await store.purge()
         assert texts(await store.checkpoints.load("s", made.id)) == ["m0", "SECRET-ONE"]
@@ -119,13 +121,14 @@ async def test_purge_keeps_what_a_checkpoint_needs_until_it_is_forgotten(path):
 async def test_a_fork_that_goes_on_where_a_session_ended_keeps_what_it_adds_while_that_one_is_deleted(path):
     async with opened(path, "gone") as store:
         await store.append("gone", numbered(1_500), nothing)
-        made = await store.checkpoints.save("gone", None, Place(0, 1_500), [])
+        made = await store.checkpoints.save("gone", Present(0, 1_500, None, []))
         await store.checkpoints.fork("gone", made.id, "kept")
         await store.checkpoints.delete("gone", made.id)
         await store.claim("kept")
-        made = await store.checkpoints.save("kept", None, Place(0, 1_500), [])
+        made = await store.checkpoints.save("kept", Present(0, 1_500, None, []))
         await store.append("kept", entries("taken back"), nothing)
-        await store.checkpoints.restore("kept", made.id, Place(0, 1_501), "back", [], nothing)  # on the other's branch
+        back = Present(0, 1_501, "back", [])
+        await store.checkpoints.restore("kept", made.id, nothing, back)  # on the other's branch
         deleting = asyncio.create_task(store.delete_session("gone"))
         for i in range(50):
             await store.append("kept", entries(f"x{i}"), nothing)
@@ -154,6 +157,22 @@ async def test_a_deleted_session_is_nowhere_in_the_bytes_of_the_folder(path):
         assert (len(kept.entries), kept.verdicts) == (301, ruled("tulip").verdicts)
     assert not is_there(path, "SECRET")
     assert is_there(path, "public")
+
+
+async def test_what_a_deleted_fork_added_is_nowhere_in_the_bytes_of_the_folder(path):
+    async with opened(path, "s") as store:
+        await store.append("s", numbered(2), nothing)
+        made = await store.checkpoints.save("s", Present(0, 2, None, []))
+        await store.checkpoints.fork("s", made.id, "fork")
+        await store.claim("fork")
+        mark = await store.checkpoints.save("fork", Present(0, 2, None, []))
+        await store.append("fork", entries("SECRET-ONE"), nothing)
+        await store.checkpoints.restore("fork", mark.id, nothing, Present(0, 3, "back", []))
+        await store.append("fork", entries("SECRET-TWO"), nothing)
+        assert await log_of(store, "fork") == ["m0", "m1", "SECRET-TWO"]
+        await store.delete_session("fork")
+        assert not is_there(path, "SECRET")
+        assert await log_of(store) == ["m0", "m1"]
 
 
 @pytest.mark.parametrize("turns", range(1, 6))

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from summarizing_context.stores.base import Place, Scope, StoredEntry, StoredProviderView
+from summarizing_context.stores.base import Present, Scope, StoredEntry, StoredProviderView
 from summarizing_context.stores.sqlite.store import SqliteStore
 from tests.contract.store_builders import bytes_beside, check_index, nothing, opened, sql
 from tests.killed_work import killed
@@ -62,7 +62,7 @@ def changes() -> Iterator[tuple[str, int]]:
 async def change(store: Any, ack: Ack, done: int | None = None) -> None:
     for what, i in islice(changes(), done):
         now = await store.load("s")
-        place = Place(now.log_version, len(now.entries))
+        place = now.log_version, len(now.entries)
         views = [StoredProviderView(name, state, "{}") for name, state in now.activations]
         if what == "append":
             await store.append("s", [make_entry(f"a{i}")], nothing)
@@ -71,9 +71,9 @@ async def change(store: Any, ack: Ack, done: int | None = None) -> None:
         elif what == "activate":
             await store.save_activation("s", "p", make_state(i))
         elif what == "save":
-            await store.checkpoints.save("s", f"mark {i}", place, views)
+            await store.checkpoints.save("s", Present(*place, f"mark {i}", views))
         elif what == "restore":
-            await store.checkpoints.restore("s", f"mark {i}", place, f"back {i}", views, nothing)
+            await store.checkpoints.restore("s", f"mark {i}", nothing, Present(*place, f"back {i}", views))
         else:
             await store.purge()
         ack(what)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from summarizing_context.messages.search_terms import query_terms
-from summarizing_context.stores.base import Match, Place, Scope, SessionStore, StoredEntry
+from summarizing_context.stores.base import Match, Present, Scope, SessionStore, StoredEntry
 from tests.contract.store_builders import check_index, key, nothing, opened, summary
 
 pytestmark = pytest.mark.usefixtures("backend")
@@ -49,10 +49,10 @@ async def test_a_message_is_found_by_its_words_in_any_form_and_case(store):
 
 async def test_what_a_replaced_log_held_is_found_no_more_until_it_is_restored(store):
     await store.append("s", say("first tulip", "second tulip"), nothing)
-    made = await store.checkpoints.save("s", None, Place(0, 2), [])
+    made = await store.checkpoints.save("s", Present(0, 2, None, []))
     await store.replace("s", 1, say("another rose"), nothing)
     assert (await places(store, "tulip"), await places(store, "rose")) == ([("s", 0)], [("s", 1)])
-    await store.checkpoints.restore("s", made.id, Place(1, 2), "back", [], nothing)
+    await store.checkpoints.restore("s", made.id, nothing, Present(1, 2, "back", []))
     assert (await places(store, "tulip"), await places(store, "rose")) == ([("s", 0), ("s", 1)], [])
 
 
@@ -61,7 +61,7 @@ async def test_scopes_are_a_session_a_project_and_all_and_what_a_fork_shares_is_
     for session, project in (("a", "p"), ("b", "p"), ("c", "q")):
         await store.claim(session, project=project)
         await store.append(session, say(f"tulip in {session}", "rose"), nothing)
-    made = await store.checkpoints.save("c", None, Place(0, 1), [])
+    made = await store.checkpoints.save("c", Present(0, 1, None, []))
     await store.checkpoints.fork("c", made.id, "fork")
     await store.claim("fork")
     await store.append("fork", say("daisy"), nothing)

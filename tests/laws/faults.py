@@ -102,8 +102,6 @@ class FaultyStore:
 
     def __init__(self, inner: Any, rng: random.Random, done: Counter[str], rate: float) -> None:
         self.inner, self.rng, self.done, self.rate, self.name = inner, rng, done, rate, inner.name
-        self.checkpoints, replace = inner.checkpoints, inner.checkpoints.replace
-        self.checkpoints.replace = lambda *given, **more: self.write("replace", lambda: replace(*given, **more))
         self.queued: set[asyncio.Future[Any]] = set()
         self.lost: set[str] = set()  # providers whose last state is not kept
 

@@ -11,7 +11,7 @@ import pytest
 from summarizing_context import Settings, SummarizingContext, errors, open_context
 from summarizing_context.contrib.postgres import store as shared
 from summarizing_context.contrib.postgres.store import PostgresStore, read_address, unreachable
-from summarizing_context.stores.base import MemoryScope, NewMemory, Place, keep_memories
+from summarizing_context.stores.base import MemoryScope, NewMemory, Present, keep_memories
 from tests import postgres_server
 from tests.contract.store_builders import entries, key, log_of, nothing, numbered, opened
 from tests.laws.builders import assistant, user
@@ -41,7 +41,7 @@ async def test_a_host_that_lost_its_lease_writes_nothing_and_is_told(address):
     called: list[str] = []
     async with opened(address, "s", "kept") as old, opened(another_host(address)) as new:
         await old.append("s", entries("a"), nothing)
-        kept = await old.checkpoints.save("s", "kept", Place(0, 1), [])
+        kept = await old.checkpoints.save("s", Present(0, 1, "kept", []))
         assert kept is not None
         await take_over(new, address)
         await new.append("s", entries("b"), nothing)
@@ -198,7 +198,7 @@ async def test_other_hosts_append_fork_and_keep_checkpoints_while_a_deletion_and
     """Each is held up at a row that it removes, with all its locks."""
     async with opened(address, "s", "old") as holder, opened(another_host(address), "live") as other:
         await other.append("live", numbered(2), nothing)
-        made = await other.checkpoints.save("live", None, Place(0, 2), [])
+        made = await other.checkpoints.save("live", Present(0, 2, None, []))
         await holder.append("old", numbered(3), nothing)
         await holder.append("s", numbered(3), nothing)
         await holder.replace("s", 1, [], nothing)
@@ -211,7 +211,7 @@ async def test_other_hosts_append_fork_and_keep_checkpoints_while_a_deletion_and
                     await other.append("live", entries("x"), nothing)
                     await other.append("live", numbered(600), nothing)
                     await other.checkpoints.fork("live", made.id, f"fork-{number}")
-                    await other.checkpoints.save("live", None, Place(0, 3), [])
+                    await other.checkpoints.save("live", Present(0, 3, None, []))
                     await other.claim(f"new-{number}")
                     assert not removing.done()
                 await removing

@@ -50,7 +50,7 @@ class PostgresRequests:
             cursor = connection.run(query, **values)
             return cursor.fetchone() if cursor.description else None
 
-        return await self._store.submit(work)
+        return await self._store.submit("ask for summaries", work)
 
     async def ask(self, session_id: str, key: SummaryKey, recipe: str, text: bytes) -> None:
         queue = f"{recipe} {GROUNDING_VERSION}"
@@ -68,7 +68,7 @@ class PostgresRequests:
             found = connection.run("take_requests", queue=queue, most=most, writer=connection.writer, seconds=_CLAIM)
             return [(SummaryKey(*key), session_id, text) for *key, session_id, text in found]
 
-        return await self._store.submit(work)
+        return await self._store.submit("ask for summaries", work)
 
     async def wait(self, key: SummaryKey) -> str | None:
         """Wait until a request is answered, or removed with its session; return the error where it failed."""
@@ -91,7 +91,7 @@ class PostgresRequests:
                 note_uses(connection, one, [key], places if one == session_id else NOWHERE)
             connection.run("remove_request", **key._asdict())
 
-        await self._store.submit(work)
+        await self._store.submit("ask for summaries", work)
 
 
 # The side of a host

@@ -20,7 +20,7 @@ import time
 import unicodedata
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Any
@@ -30,7 +30,6 @@ import psycopg
 from psycopg import errors
 
 from summarizing_context.errors import (
-    SessionInUseError,
     SessionLostError,
     SettingsError,
     StoreCorruptError,
@@ -41,7 +40,7 @@ from summarizing_context.errors import (
     StoreUnreachableError,
 )
 from summarizing_context.messages.search_terms import indexed_words
-from summarizing_context.stores.base import StoredEntry, SummaryKey
+from summarizing_context.stores.base import SummaryKey
 from summarizing_context.stores.relational.store import (
     VERSION,
     Engine,
@@ -49,9 +48,7 @@ from summarizing_context.stores.relational.store import (
     Result,
     Work,
     check_version,
-    create_session,
     read_queries,
-    remove_session,
 )
 
 logger = logging.getLogger(__name__)
@@ -122,7 +119,8 @@ def queries_for(schema: str) -> dict[str, str]:
     """Return all queries by name, for one schema, with the marks of psycopg for values."""
     queries, value = read_queries(__package__, schema=f"{schema}."), re.compile(r"(?<![:\w]):([a-z_]+)")
     tables = {"schema": queries.pop("schema")}
-    return {name: value.sub(r"%(\1)s", query).replace("?", "%s") for name, query in queries.items()} | tables
+    marked = {name: value.sub(r"%(\1)s", query.replace("%", "%%")) for name, query in queries.items()}
+    return {name: query.replace("?", "%s") for name, query in marked.items()} | tables
 
 
 class PostgresConnection:
@@ -133,7 +131,6 @@ class PostgresConnection:
         self._queries = queries_for(address.schema)
         self._is_leaving = is_leaving
         self.writer = writer
-        self.fences: dict[str, int] = {}
         self._batch = 0  # the number of the transaction
         self._lost_at: float | None = None  # the same, while the server cannot be reached
         self.raw = self._connect()
@@ -143,18 +140,18 @@ class PostgresConnection:
             self.raw.execute("rollback")
 
     @contextmanager
-    def transaction(self) -> Iterator[None]:
+    def transaction(self, *, patient: bool = True) -> Iterator[None]:
         """Begin a transaction that writes, with its number and a new lease; commit it at the end of the block. The
         engine undoes one that fails."""
         self.ensure()
         self._batch += 1
-        began, renewed = time.monotonic(), {"batch": self._batch, "writer": self.writer, "lease": self._address.lease}
-        with self.raw.pipeline():
+        began = time.monotonic()
+        with self.pipeline():  # one way to the server and back
             self.raw.execute("begin")
-            self.run("renew", **renewed)
+            self.renew()
         yield
         if time.monotonic() - began > self._address.lease / 3:
-            self.run("renew", **renewed)
+            self.renew()
         try:
             self.raw.execute("commit")
         except Exception as error:
@@ -174,6 +171,18 @@ class PostgresConnection:
                 break
             raise
 
+    def pipeline(self) -> AbstractContextManager[object]:
+        return self.raw.pipeline()
+
+    def lives(self, writer: str) -> bool:
+        return self.run("living_writer", writer=writer).fetchone() is not None
+
+    def renew(self) -> None:
+        """Renew the lease. Raise `SessionLostError` where it has ended and the writer is forgotten."""
+        known = {"batch": self._batch, "writer": self.writer, "lease": self._address.lease}
+        if self.run("renew", **known).fetchone() is None:
+            raise SessionLostError(f"{self._address.name}: {_LOST}")
+
     def run(self, query: str, /, **values: Any) -> psycopg.Cursor[Any]:
         if match := values.get("match"):  # phrases in quotation marks, joined by OR or AND, for `websearch_to_tsquery`
             phrases = [" ".join(_plain_words(phrase)) for phrase in re.findall(r'"([^"]*)"', match)]
@@ -192,6 +201,9 @@ class PostgresConnection:
             parts = (" ".join(words[start : start + most]) for start in range(0, len(words) or 1, most))
             rows += ((number, at, part) for at, part in enumerate(parts))
         self.run_many("add_words", rows)
+
+    def unindex_texts(self, texts: Iterable[tuple[int, str]]) -> None:
+        self.run("remove_words", numbers=[number for number, _ in texts])
 
     def _connect(self) -> psycopg.Connection[Any]:
         return psycopg.connect(
@@ -235,7 +247,6 @@ _BY_STATE: dict[str, tuple[type[StoreError], str]] = {
     **dict.fromkeys(("53100", "53200"), (StoreFullError, _FULL)),
     **dict.fromkeys(("55P03", "40P01"), (StoreLockedError, _LOCKED)),
     **dict.fromkeys(("25006", "42501"), (StoreReadOnlyError, _READ_ONLY)),
-    "SC001": (SessionLostError, _LOST),  # raised by the function `expect`
     "57014": (StoreError, "the statement was cancelled; try again"),
     "XX001": (StoreCorruptError, "the server reports damaged data; restore it from a backup"),
     "XX002": (StoreCorruptError, "the server reports a damaged index; rebuild it with REINDEX"),
@@ -314,6 +325,9 @@ class PostgresEngine(Engine):
         passing = (errors.DeadlockDetected, errors.SerializationFailure, errors.UniqueViolation)
         return is_connection_lost(error) or isinstance(error, passing)
 
+    def gone(self) -> None:
+        """A server may come back."""
+
     def _beat(self) -> None:
         """In a thread of its own, whatever the event loop does: renew the lease three times in its length."""
 
@@ -321,7 +335,7 @@ class PostgresEngine(Engine):
             connection: PostgresConnection = self._connection
             try:
                 connection.ensure()
-                connection.run("keep_lease", writer=connection.writer, lease=self._address.lease)
+                connection.renew()
             except Exception as error:
                 logger.warning("a store's lease was not renewed", extra={"cause": type(error).__name__})
 
@@ -336,48 +350,14 @@ class PostgresStore(RelationalStore):
     which the sessions of a vanished host may be taken.
     """
 
+    _slice = 5_000
+    _forgotten = (*RelationalStore._forgotten, "remove_failed_requests")
+    _removals = (*RelationalStore._removals, "left_requests", "requests")
+
     def __init__(self, address: str, *, read_only: bool = False) -> None:
         place = self._address = read_address(address)
-        self._claimed: set[str] = set()
         super().__init__(place.name, place, partial(PostgresEngine, place), read_only=read_only)
         self.claims = None if read_only else PostgresClaims(self)  # which host pays for a summary
-
-    async def delete_session(self, session_id: str) -> bool:
-        return await self.submit_alone("delete a session", lambda connection: self._delete(connection, session_id))
-
-    async def purge(self) -> int:
-        """Remove what no session uses any longer; return the bytes of the texts."""
-
-        def work(connection: PostgresConnection) -> int:
-            with connection.transaction():
-                freed = _trim(connection, everything=True)
-            with connection.transaction():
-                connection.run("remove_failed_requests")
-                connection.run("remove_stale_uses")
-                (size,) = connection.run("remove_unused_summaries").fetchone() or (0,)
-                connection.run("remove_unnamed_vectors")
-            with connection.transaction():
-                connection.run("forget_replaced_states")
-            return int(freed + size)
-
-        return await self.submit_alone("purge", work)
-
-    async def _give_up(self, engine: Engine) -> None:
-        """Give the sessions up; those that another host has taken stay its own."""
-        held = sorted(self._claimed)
-
-        def release(connection: PostgresConnection) -> None:
-            try:
-                with connection.transaction():
-                    connection.run("release_sessions", writer=connection.writer, sessions=held)
-            except (psycopg.OperationalError, StoreError):  # as where a row is locked: the lease ends by itself
-                with suppress(psycopg.Error):
-                    connection.rollback()
-            for session_id in held:
-                connection.fences.pop(session_id, None)
-
-        if held:
-            await engine.submit(release, alone=True)
 
     # What follows runs in the engine's thread.
 
@@ -388,64 +368,10 @@ class PostgresStore(RelationalStore):
         connection.raw.execute("commit")
         return result
 
-    def _claim(self, connection: PostgresConnection, session_id: str, project: str | None) -> None:
-        with connection.transaction():
-            row = connection.run("lock_session", session_id=session_id).fetchone()
-            if row is None:
-                create_session(connection, session_id, project)
-            else:
-                _refuse_if_held(connection, session_id, row)
-            taken = connection.run("take_session", session_id=session_id, project=project, writer=connection.writer)
-            (fence,) = taken.fetchone() or (-1,)
-        connection.fences[session_id] = fence
-        self._claimed.add(session_id)
-
-    def _check_still_ours(self, connection: PostgresConnection, session_id: str) -> None:
-        """Raise `SessionLostError` unless the session is this writer's; none takes it until the transaction ends."""
-        known = {"session_id": session_id, "writer": connection.writer, "fence": connection.fences.get(session_id, -1)}
-        if connection.run("check_fence", **known).fetchone() is None:
-            raise SessionLostError(
-                f"session {session_id!r}: {_LOST}. Another host may have taken it after this one was silent for too "
-                "long"
-            )
-
-    def _append(self, connection: PostgresConnection, session_id: str, entries: Sequence[StoredEntry]) -> None:
-        with connection.raw.pipeline():  # what needs no answer goes to the server at once
-            super()._append(connection, session_id, entries)
-
-    def _delete(self, connection: PostgresConnection, session_id: str) -> bool:
-        with connection.transaction():
-            row = connection.run("lock_session", session_id=session_id).fetchone()
-            if row is None:
-                return False
-            if session_id not in self._claimed:
-                _refuse_if_held(connection, session_id, row)
-            remove_session(connection, session_id)
-            _trim(connection, everything=False)
-            for name in ("leave_requests", "remove_requests", "remove_own_summaries", "remove_uses"):
-                connection.run(name, session_id=session_id)
-        connection.fences.pop(session_id, None)
-        self._claimed.discard(session_id)
-        return True
-
-
-def _refuse_if_held(connection: PostgresConnection, session_id: str, row: Sequence[Any]) -> None:
-    """Raise `SessionInUseError` where a session's row, as `lock_session` finds it, names another living writer."""
-    writer, host, pid, lives = row
-    if writer == connection.writer:
-        if session_id in connection.fences:
-            raise SessionInUseError(session_id, os.getpid())
-    elif writer is not None and (lives or connection.run("silent_writer", writer=writer).fetchone() is None):
-        raise SessionInUseError(session_id, pid, host)
-
-
-def _trim(connection: PostgresConnection, *, everything: bool) -> int:
-    """Remove what is unneeded of all branches, or of those of deleted sessions; return the bytes of the messages. One
-    statement removes, so it sees one state: what others append meanwhile is not in it. What it finds unneeded there
-    stays unneeded, for a fork holds its checkpoint until it is committed."""
-    branches = [number for (number,) in connection.run("lock_trimmed", everything=everything)]
-    row = connection.run("trim", everything=everything, branches=branches).fetchone() if branches else None
-    return int(row[0]) if row else 0
+    def _lost(self, session_id: str) -> StoreError:
+        return SessionLostError(
+            f"session {session_id!r}: {_LOST}. Another host may have taken it after this one was silent for too long"
+        )
 
 
 # What hosts and workers share. Hosts look from time to time, so that a pooler may stand before the server.
@@ -476,7 +402,7 @@ class PostgresClaims:
         try:  # also one that was cancelled may have been taken
             try:
                 async for _ in looks():
-                    if await self._store.submit(take):
+                    if await self._store.submit("claim a summary", take):
                         break
             except StoreError as error:
                 logger.warning("a summary is made without a claim", extra={"cause": type(error).__name__})
@@ -488,5 +414,6 @@ class PostgresClaims:
         """End a claim of this host, which may have none. Its end is not waited for, and may fail."""
         values = key._asdict()
         with suppress(StoreError):  # closed
-            done = self._store.submit(lambda own: own.run("give_up_claim", **values, writer=own.writer))
+            run = "give_up_claim"
+            done = self._store.submit("claim a summary", lambda own: own.run(run, **values, writer=own.writer))
             done.add_done_callback(lambda ended: ended.cancelled() or ended.exception())

@@ -2,28 +2,32 @@
 they find again: messages and summaries by words, texts by vectors, and memories.
 
 A log is listed by a head on a branch; a checkpoint is a head that is kept with what each provider was shown, as one
-compressed JSON. A database says how its sessions are claimed, read and removed, and how words are indexed and weighed.
-Functions on a connection run within the transaction of their caller.
+compressed JSON. A writer takes a session with a fence, by which later writes see that it is still theirs. A database
+says how other writers are kept off a session, and how words are indexed and weighed. Functions on a connection run
+within the transaction of their caller.
 
 An `Engine` is one thread with one connection, which commits all that is queued in one transaction. Results and
 callbacks come back to the event loop in the order of the submissions.
 
 Messages are numbered by branch and position, summaries by their id below zero. Memories of a project are shared: any
 host may write them, one at a time. Those of a session without a project are its own, as its log is.
+
+What no session needs any longer is removed in slices, between which others write. What is found unneeded stays so, for
+a fork holds its checkpoint until it is committed, and only one session adds to a branch.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import zlib
 from collections import deque
-from collections.abc import Awaitable, Callable, Container, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
-from dataclasses import replace as changed
 from datetime import UTC, datetime
 from importlib.resources import files
 from importlib.util import find_spec
@@ -31,19 +35,36 @@ from itertools import accumulate, chain, groupby, islice, starmap
 from typing import Any, NamedTuple, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
+import msgspec
+
 from summarizing_context import errors
 from summarizing_context.concurrency import running_loop
 from summarizing_context.errors import StoreCorruptError, StoreError, StoreReadOnlyError
 from summarizing_context.messages.search_terms import searchable
 from summarizing_context.stores import base
-from summarizing_context.stores.base import Checkpoint, Committed, Decide, MemoryScope, Place, ProviderViews, SummaryKey
+from summarizing_context.stores.base import (
+    Checkpoint,
+    Committed,
+    Decide,
+    MemoryScope,
+    Present,
+    ProviderViews,
+    SummaryKey,
+)
 
 _MOST_RANKED = 2_500  # rows whose relevance one query works out
 _ALL_ROWS = (-(1 << 63), (1 << 63) - 1)
+_OWN_TABLES = {  # with what names a session in them
+    **dict.fromkeys(("sessions", "checkpoints", "activation_history", "activations"), "session_id"),
+    **dict.fromkeys(("rules", "summary_uses"), "session_id"),
+    **dict.fromkeys(("memories", "memory_marks"), "scope"),
+}
 
 
 class Connection(Protocol):
     """A connection with queries by name. It begins and ends no transaction by itself."""
+
+    writer: str | None  # by which its sessions are claimed
 
     def run(self, query: str, /, **values: Any) -> Any: ...
 
@@ -52,11 +73,21 @@ class Connection(Protocol):
     def index_texts(self, texts: Iterable[tuple[int, str]]) -> object:
         """Index the words of texts by the numbers that they have in the index."""
 
-    def transaction(self) -> AbstractContextManager[None]:
-        """Begin a transaction that writes; at its end, what was written is durable."""
+    def unindex_texts(self, texts: Iterable[tuple[int, str]]) -> object:
+        """Remove texts from the index, given as they were indexed."""
+
+    def transaction(self, *, patient: bool = True) -> AbstractContextManager[None]:
+        """Begin a transaction that writes; at its end, what was written is durable. Unless `patient`, a locked database
+        is not waited for long."""
 
     def rollback(self) -> object:
         """Undo the open transaction, if there is one."""
+
+    def pipeline(self) -> AbstractContextManager[object]:
+        """Begin a block in which what needs no answer may go to the server at once."""
+
+    def lives(self, writer: str) -> bool:
+        """Return whether another writer still has what it claimed."""
 
 
 @dataclass(slots=True, eq=False)
@@ -65,7 +96,7 @@ class _Operation:
     done: asyncio.Future[Any]
     committed: Callable[[], None] | None
     alone: bool  # opens its own transactions, or none
-    added: tuple[Hashable, base.Entries] | None = None  # a log, and entries that `work` adds to it
+    added: tuple[Hashable, base.Entries] | None  # a log, and entries that `work` adds to it
     result: Any = None
     error: Exception | None = None
 
@@ -91,7 +122,7 @@ class Engine:
 
     def __init__(self, name: str, *, read_only: bool) -> None:
         self.name, self.read_only = name, read_only
-        self.stores: list[object] = []  # that are open
+        self.stores: list[RelationalStore] = []  # that are open
         self.is_stopping = False
         self.thread = ThreadPoolExecutor(1, thread_name_prefix=f"store {name}")
         self._queue: deque[_Operation] = deque()
@@ -147,19 +178,10 @@ class Engine:
     # What a database does in its own way, in the thread.
 
     open: Callable[[], Any]  # returns a `Connection`
+    close: Callable[[Any], None]  # gives up what the stores hold, and ends the connection
     fault: Callable[[Exception], StoreError | None]  # returns what to raise in place of one of the database
-
-    def close(self, connection: Any) -> None:
-        """Give up what the stores hold, and end the connection."""
-        connection.close()
-
-    def may_pass(self, error: Exception) -> bool:
-        """Return whether the same work may succeed if it is tried again at once."""
-        return False
-
-    def gone(self) -> Exception | None:
-        """Return the error of all that follows, once what is written to is gone. A server may come back."""
-        return None
+    may_pass: Callable[[Exception], bool]  # whether the same work may succeed if it is tried again at once
+    gone: Callable[[], Exception | None]  # the error of all that follows, once what is written to is gone for good
 
     # The thread.
 
@@ -187,15 +209,15 @@ class Engine:
         """Perform all that is queued."""
         self._is_awake = False  # what is queued from now on wakes the thread again
         batch = [self._queue.popleft() for _ in range(len(self._queue))]
-        for alone, run in groupby(batch, key=lambda one: one.alone):
-            for operations in [[one] for one in run] if alone else [list(run)]:
-                if not self.lost:
-                    self._perform(operations)
-                self.lost = self.lost or self.gone()
-                for one in operations:
-                    one.error = self.lost or one.error
-                with suppress(RuntimeError):  # the loop is closed: no caller waits
-                    operations[0].done.get_loop().call_soon_threadsafe(_settle, operations)
+        for _, run in groupby(batch, key=lambda one: one if one.alone else None):
+            operations = list(run)
+            if not self.lost:
+                self._perform(operations)
+            self.lost = self.lost or self.gone()
+            for one in operations:
+                one.error = self.lost or one.error
+            with suppress(RuntimeError):  # the loop is closed: no caller waits
+                operations[0].done.get_loop().call_soon_threadsafe(_settle, operations)
 
     def _perform(self, operations: Sequence[_Operation], tries: int = 1) -> None:
         """Perform operations in one transaction, or one that is alone. Where one fails, perform each by itself."""
@@ -233,16 +255,22 @@ def readable(text: bytes) -> str:
 def read_queries(package: str, *, schema: str) -> dict[str, str]:
     """Return queries by name: those that all databases share, and those of the folder `sql` of a package.
 
-    Each begins with a line `-- name: purpose` and ends where the next begins; `schema` is the file of that name, whole.
+    Each begins with a line `-- name: purpose` and ends where the next begins; `schema` is all of its files.
     The argument `schema` takes the place of `store.`.
     """
-    found: dict[str, str] = {}
+    found = {
+        f"remove_{table}": f"delete from {schema}{table} where {own} = :{own}" for table, own in _OWN_TABLES.items()
+    }
+    for table in ("branches", "checkpoints", "memories"):
+        found[f"remove_one_of_{table}"] = f"delete from {schema}{table} where id = :id"
+    found["schema"] = ""
     for folder in ("summarizing_context.stores.relational", package):
         for file in (files(folder) / "sql").iterdir():
             text = re.sub(r"\bstore\.(?=[a-z])", schema, file.read_text(encoding="utf-8"))
-            parts = ["", "schema", text]
-            if file.name != "schema.sql":
-                parts = re.split(r"^-- ([a-z_]+): .*$", text, flags=re.MULTILINE)
+            if file.name == "schema.sql":
+                found["schema"] += text
+                continue
+            parts = re.split(r"^-- ([a-z_]+): .*$", text, flags=re.MULTILINE)
             found |= {name: text.strip().removesuffix(";") for name, text in zip(parts[1::2], parts[2::2], strict=True)}
     return found
 
@@ -286,8 +314,8 @@ def _find_matches(connection: Connection, terms: Sequence[str], scope: base.Scop
     heads.sort(key=lambda head: head[0] != scope.nearest)
     ranks = {head[0]: rank for rank, head in enumerate(heads)}
     branches: dict[int, list[tuple[int, int, str]]] = {}
-    for session_id, branch, stop in heads:
-        for number, start, end in _ranges(connection, Head(branch, stop)):
+    for session_id, *head in heads:
+        for number, start, end in Head(*head).ranges():
             branches.setdefault(number, []).append((start, end, session_id))
 
     # the queries, of which each begins when those before it have found too little
@@ -316,15 +344,13 @@ def _find_matches(connection: Connection, terms: Sequence[str], scope: base.Scop
             branch, at = divmod(row, 1 << 32)
             places = [(name, at, at + 1) for start, stop, name in branches.get(branch, ()) if start <= at < stop]
         else:
-            uses = connection.run("summary_places", id=-row).fetchall()
-            places = sorted((use for use in uses if use[0] in ranks), key=lambda use: ranks[use[0]])
-        if places:
-            if row > 0:
-                text = searchable(connection.run("entry", branch=branch, position=at).fetchone()[0])
-            else:
-                text = readable(connection.run("summary_text", id=-row).fetchone()[0])
-            kind: base.HitKind = "message" if row > 0 else "summary"
-            found.append(base.Match(kind, *places[0], score, text, row, tuple(places[1:])))
+            uses = [use for use in connection.run("summary_places", id=-row) if use[0] in ranks]
+            places = sorted((use[:3] for use in uses), key=lambda use: ranks[use[0]])
+        if places and row > 0:
+            (message, _), *_ = connection.run("entries", branch=branch, start=at, stop=at + 1)
+            found.append(base.Match("message", *places[0], score, searchable(message), row, tuple(places[1:])))
+        elif places:
+            found.append(base.Match("summary", *places[0], score, readable(uses[0][3]), row, tuple(places[1:])))
     return found
 
 
@@ -339,17 +365,17 @@ class RelationalVectors(Part):
             raise errors.MissingExtraError("vectors", "comparing embeddings needs numpy")
 
     async def missing(self, recipe: str, numbers: Sequence[int], size: int) -> list[int]:
-        asked = [n for n in numbers if not 0 < size == len(self._passing.get((recipe, n), b""))]
-        values = {"recipe": recipe, "numbers": json.dumps(asked), "size": size}
-        missing = {number for (number,) in await self._store.rows("missing_vectors", **values)}
-        return [number for number in asked if number in missing]
+        values = {"recipe": recipe, "numbers": json.dumps(list(numbers)), "size": size}
+        there = {number for (number,) in await self._store.rows("vectors_there", **values)}
+        there |= {number for number in numbers if 0 < size == len(self._passing.get((recipe, number), b""))}
+        return [number for number in numbers if number not in there]
 
     async def save(self, recipe: str, vectors: Mapping[int, bytes]) -> None:
         if self._store.read_only:
             self._passing.update(((recipe, number), vector) for number, vector in vectors.items())
             return
         rows = [{"recipe": recipe, "number": number, "vector": vector} for number, vector in vectors.items()]
-        await self._store.submit(lambda connection: connection.run_many("save_vector", rows))
+        await self._store.submit("save vectors", lambda connection: connection.run_many("save_vector", rows))
 
     async def near(self, recipe: str, numbers: Sequence[int], query: bytes) -> dict[int, float]:
         passing = [(n, self._passing.get((recipe, n), b"")) for n in numbers if self._passing]
@@ -373,12 +399,11 @@ class RelationalMemories(Part):
     """The `MemoryStore` of a relational store."""
 
     async def edit(self, scope: MemoryScope, decide: Decide, reader: str = "", marks: Sequence[str] = ()) -> list[str]:
-        self._store.refuse_if_read_only("change memories")
-        whose = scope._asdict()
+        whose = {"scope": _scope_name(scope)}
 
         def work(connection: Connection) -> list[str]:
-            connection.run("guard_memories", **whose)
-            known = list(starmap(_memory, connection.run("memories", **whose, everything=False)))
+            connection.run("guard", what=f"memories of {whose['scope']}")
+            known = list(starmap(_memory, connection.run("memories", **whose)))
             contents = {one.id: one.content for one in known}
             noted = {mark for (mark,) in connection.run("marked", **whose, reader=reader, marks=json.dumps([*marks]))}
             ids: list[str] = []
@@ -390,7 +415,7 @@ class RelationalMemories(Part):
                 ids.append(id)
                 number = int(id[1:])
                 if content is None:
-                    connection.run("remove_memory", id=number)
+                    connection.run("remove_one_of_memories", id=number)
                 else:
                     connection.run("update_memory", id=number, **values)
                 if content != contents[id]:
@@ -401,15 +426,19 @@ class RelationalMemories(Part):
 
         if scope.project is None:
             return await self._store.write(scope.session_id, work)
-        return await self._store.submit(work)
+        return await self._store.submit("change memories", work)
 
     async def marked(self, scope: MemoryScope, reader: str, marks: Sequence[str]) -> set[str]:
-        values = {"reader": reader, "marks": json.dumps(list(marks))}
-        return {mark for (mark,) in await self._store.rows("marked", **scope._asdict(), **values)}
+        values = {"scope": _scope_name(scope), "reader": reader, "marks": json.dumps(list(marks))}
+        return {mark for (mark,) in await self._store.rows("marked", **values)}
 
     async def all(self, scope: MemoryScope | None) -> list[base.StoredMemory]:
-        whose = (scope or MemoryScope(None, ""))._asdict()
-        return list(starmap(_memory, await self._store.rows("memories", **whose, everything=scope is None)))
+        rows = await self._store.rows("memories", scope=None if scope is None else _scope_name(scope))
+        return list(starmap(_memory, rows))
+
+
+def _scope_name(scope: MemoryScope) -> str:
+    return f"session {scope.session_id}" if scope.project is None else f"project {scope.project}"
 
 
 def _memory(number: int, content: str, metadata: str, created_at: str, updated_at: str) -> base.StoredMemory:
@@ -420,25 +449,28 @@ Values = Mapping[str, Any] | Sequence[Any]
 Result = TypeVar("Result")
 Work = Callable[..., Result]  # on a `Connection`, and on entries where it adds them
 
-VERSION = 2  # of the schema; one version of the package reads and writes one of the schema
+VERSION = 3  # of the schema; one version of the package reads and writes one of the schema
 
 
 class RelationalStore:
     """The methods of a `Store` that are the same for every database. Stores of one event loop at one place share an
     engine; `place` says what makes two stores the same, and None shares nothing."""
 
-    _claimed: Container[str]  # the sessions that this store may write to
+    _slice = 200  # entries or summaries that a deletion removes in one transaction, while others wait
+    _forgotten: tuple[str, ...] = ("forget_replaced_states", "remove_stale_uses", "remove_unnamed_vectors")
+    _removals: tuple[str, ...] = ("own_vectors", *_OWN_TABLES)
 
     def __init__(self, name: str, place: Hashable, make_engine: Callable[..., Engine], *, read_only: bool) -> None:
         self.name, self.read_only = name, read_only
         self._place, self._make_engine = place, make_engine
         self._engine: Engine | None = None
         self._is_open = self._is_closed = False
+        self._claimed: dict[str, int] = {}  # the sessions that this store may write to, with its fences
         self._leaving: asyncio.Task[None] | None = None
-        self.checkpoints = RelationalCheckpoints(self)
-        self.index = RelationalSearchIndex(self)
-        self.memories = RelationalMemories(self)
-        self.vectors = RelationalVectors(self)
+        self.checkpoints: base.CheckpointStore = RelationalCheckpoints(self)
+        self.index: base.SearchIndex = RelationalSearchIndex(self)
+        self.memories: base.MemoryStore = RelationalMemories(self)
+        self.vectors: base.VectorStore = RelationalVectors(self)
 
     async def open(self) -> None:
         """Connect, creating the store if needed."""
@@ -463,11 +495,18 @@ class RelationalStore:
         if (engine := self._engine) is None:
             return
 
+        def release(connection: Connection) -> None:
+            with connection.transaction(patient=len(engine.stores) > 1):
+                held = [{"session_id": session_id, "writer": connection.writer} for session_id in self._claimed]
+                connection.run_many("release_session", held)
+
         async def leave() -> None:
             try:
-                if self._is_open:
-                    await self._give_up(engine)
+                if self._claimed:
+                    with suppress(StoreError):  # as where the database is locked or gone: claims end with the writer
+                        await engine.submit(release, alone=True)
             finally:
+                self._claimed.clear()
                 engine.stores.remove(self)
                 if not engine.stores:
                     await engine.stop()
@@ -477,35 +516,50 @@ class RelationalStore:
         await asyncio.shield(self._leaving)
 
     async def claim(self, session_id: str, *, project: str | None = None) -> None:
-        await self.submit_alone("claim a session", lambda connection: self._claim(connection, session_id, project))
+        def work(connection: Connection) -> None:
+            if session_id in self._claimed:
+                raise errors.SessionInUseError(session_id, os.getpid())
+            with self._held(connection, session_id) as is_there:
+                if not is_there:
+                    new = {"session_id": session_id, "project": project, "now": now()}
+                    connection.run("create_session", **new, **Head(0, 0)._asdict())
+                claim = {"session_id": session_id, "project": project, "writer": connection.writer}
+                (fence,) = connection.run("take_session", **claim).fetchone()
+            self._claimed[session_id] = fence
+
+        await self.submit("claim a session", work, alone=True)
 
     async def load(self, session_id: str) -> base.StoredSession | None:
         def work(connection: Connection) -> base.StoredSession | None:
             row = connection.run("session", session_id=session_id).fetchone()
             if row is None:
                 return None
-            project, log_version, pins, updated_at, *failure = row
-            return base.StoredSession(
-                session_id,
-                project,
-                read_entries(connection, head_of(connection, session_id), self.name),
-                connection.run("activations", session_id=session_id).fetchall(),
-                log_version,
-                pins,
-                tuple(starmap(base.StoredVerdict, connection.run("verdicts", session_id=session_id))),
-                updated_at,
-                base.StoredFailure(*failure),
-            )
+            project, log_version, pins, updated_at, *failure, _, _ = row
+            entries = read_entries(connection, head_of(connection, session_id), self.name)
+            states = connection.run("activations", session_id=session_id).fetchall()
+            verdicts = tuple(starmap(base.StoredVerdict, connection.run("verdicts", session_id=session_id)))
+            noted = log_version, pins, verdicts, updated_at, base.StoredFailure(*failure)
+            return base.StoredSession(session_id, project, entries, states, *noted)
 
         return await self.read(work)
 
     def append(self, session_id: str, entries: base.Entries, committed: Committed) -> Awaitable[None]:
-        kept = (self, session_id), tuple(entries)
-        return self.write(session_id, lambda to, added: self._append(to, session_id, added), committed, kept)
+        def work(connection: Connection, added: base.Entries) -> None:
+            _write(connection, session_id, head_of(connection, session_id), added)
 
-    async def replace(self, session_id: str, keep: int, entries: base.Entries, committed: Committed) -> None:
-        kept = tuple(entries)
-        await self.write(session_id, lambda connection: replace(connection, session_id, keep, kept), committed)
+        return self.write(session_id, work, committed, ((self, session_id), tuple(entries)))
+
+    async def replace(
+        self, session_id: str, keep: int, entries: base.Entries, committed: Committed, present: Present | None = None
+    ) -> Checkpoint | None:
+        new = tuple(entries)
+
+        def work(connection: Connection) -> Checkpoint | None:
+            made = None if present is None else _keep(connection, session_id, present)
+            put_in_place(connection, session_id, head_of(connection, session_id).cut(keep), keep, new)
+            return made
+
+        return await self.write(session_id, work, committed)
 
     async def save_activation(
         self, session_id: str, provider_key: str, state: bytes, made: base.NewActivation | None = None
@@ -542,7 +596,7 @@ class RelationalStore:
         facts = dict(rows)
 
         def work(connection: Connection) -> None:
-            for branch, start, stop in _ranges(connection, head_of(connection, session_id)):
+            for branch, start, stop in head_of(connection, session_id).ranges():
                 found = [(facts[place], branch, place) for place in facts if start <= place < stop]
                 connection.run_many("update_facts", found)
 
@@ -564,19 +618,17 @@ class RelationalStore:
                 note_uses(connection, session_id, wanted, places)
             return _find_summaries(connection, wanted)
 
-        return await (self.read(work) if self.read_only else self.submit(work))
+        return await (self.read(work) if self.read_only else self.submit("note uses", work))
 
     async def save_summary(
         self, session_id: str, key: SummaryKey, summary: base.StoredSummary, places: base.Places = base.NOWHERE
     ) -> base.StoredSummary:
-        self.refuse_if_read_only("save a summary")
-
         def work(connection: Connection) -> base.StoredSummary:
             kept = save_summary(connection, key, summary)
             note_uses(connection, session_id, [key], places)
             return kept
 
-        return await self.submit(work)
+        return await self.submit("save a summary", work)
 
     async def summaries_of(self, session_id: str) -> Mapping[SummaryKey, base.UsedSummary]:
         return {
@@ -585,11 +637,58 @@ class RelationalStore:
         }
 
     async def sessions(self) -> list[base.SessionInfo]:
-        def work(connection: Connection) -> list[base.SessionInfo]:
-            found = starmap(base.SessionInfo, connection.run("sessions"))
-            return [info if self._has_writer(info) else changed(info, writer_pid=None) for info in found]
+        return list(starmap(base.SessionInfo, await self.rows("sessions")))
 
-        return await self.read(work)
+    async def delete_session(self, session_id: str) -> bool:
+        """Remove a session and what only it used, in slices: others write in between. Where this is cut short, the
+        session is gone, and `purge` removes the rest."""
+
+        def work(connection: Connection) -> bool:
+            with self._held(connection, session_id) as is_there:
+                for what in self._removals:
+                    connection.run(f"remove_{what}", session_id=session_id, scope=f"session {session_id}")
+            self._claimed.pop(session_id, None)
+            return is_there
+
+        is_there = await self.submit("delete a session", work, alone=True)
+        if is_there:
+            await self._remove_unneeded(everything=False)
+        return is_there
+
+    async def purge(self) -> int:
+        """Remove what no session uses any longer; return the bytes of the texts."""
+
+        def forget(connection: Connection) -> None:
+            for what in self._forgotten:
+                connection.run(what)
+
+        await self.submit("purge", forget)
+        return await self._remove_unneeded(everything=True)
+
+    async def _remove_unneeded(self, *, everything: bool) -> int:
+        """Remove what no session needs; of logs, `everything` or what deleted sessions left."""
+
+        def remove_slice(connection: Connection) -> int | None:
+            """Remove the newest entries of a branch, or a branch, or some summaries; return the bytes of the texts, or
+            None at the end. What is needed is asked each time: others may have added meanwhile."""
+            connection.run("guard", what="removal")
+            found = connection.run("unneeded", everything=everything).fetchone()
+            if found is None:
+                removed = connection.run("remove_unused_summaries", most=self._slice).fetchall()
+                connection.unindex_texts((number, readable(text)) for number, text in removed)
+                return sum(len(text) for _, text in removed) if removed else None
+            branch, needed, end = found
+            start = max(needed or 0, end - self._slice)
+            removed = connection.run("remove_entries", branch=branch, start=start).fetchall()
+            connection.unindex_texts(((branch << 32) + place, searchable(message)) for place, message in removed)
+            if not end:
+                connection.run("remove_one_of_branches", id=branch)
+            return sum(len(message) for _, message in removed)
+
+        freed = 0
+        while (size := await self.submit("purge", remove_slice)) is not None:
+            freed += size
+        return freed
 
     # What the parts of a store share.
 
@@ -605,13 +704,15 @@ class RelationalStore:
         self, session_id: str, work: Work[Result], committed: Committed | None = None, added: Any = None
     ) -> asyncio.Future[Result]:
         """Queue `work` for a session that this store has claimed; it is durable when the future is done."""
-        self.refuse_if_read_only("write to a session")
-        engine = self._opened()
+        engine = self._writable("write to a session")
         if session_id not in self._claimed:
             raise StoreError(f"{self.name}: session {session_id!r} is not claimed by this store; claim it first")
 
-        def fenced(connection: Any, *entries: base.Entries) -> Result:
-            self._check_still_ours(connection, session_id)
+        def fenced(connection: Connection, *entries: base.Entries) -> Result:
+            fence = self._claimed.get(session_id, -1)
+            known = {"session_id": session_id, "writer": connection.writer, "fence": fence}
+            if connection.run("check_fence", **known).fetchone() is None:
+                raise self._lost(session_id)
             return work(connection, *entries)
 
         return engine.submit(fenced, committed=committed, added=added)
@@ -620,18 +721,15 @@ class RelationalStore:
         values["session_id"] = session_id
         await self.write(session_id, lambda connection: connection.run(query, **values), committed)
 
-    def submit(self, work: Work[Result]) -> asyncio.Future[Result]:
-        """Queue `work` that belongs to no session; it is durable when the future is done."""
-        return self._opened().submit(work)
+    def submit(self, what: str, work: Work[Result], *, alone: bool = False) -> asyncio.Future[Result]:
+        """Queue `work` that belongs to no session; it is durable when the future is done. `what` it does is named where
+        nothing may be written. If `alone`, it begins and ends transactions itself."""
+        return self._writable(what).submit(work, alone=alone)
 
-    async def submit_alone(self, what: str, work: Work[Result]) -> Result:
-        """Run `work` that begins and ends transactions itself; `what` it does is named where nothing may be written."""
-        self.refuse_if_read_only(what)
-        return await self._opened().submit(work, alone=True)
-
-    def refuse_if_read_only(self, what: str) -> None:
+    def _writable(self, what: str) -> Engine:
         if self.read_only:
             raise StoreReadOnlyError(f"{self.name}: cannot {what}, the store was opened with read_only=True")
+        return self._opened()
 
     def _opened(self) -> Engine:
         if self._engine is None or not self._is_open or self._is_closed:
@@ -640,30 +738,30 @@ class RelationalStore:
 
     # What a database does in its own way; functions on a connection run in the engine's thread.
 
-    _give_up: Callable[[Engine], Awaitable[None]]  # ends the claims of this store
-    _claim: Callable[[Any, str, str | None], None]
-    _check_still_ours: Callable[[Any, str], None]  # raises where another writer has taken the session
+    _lost: Callable[[str], StoreError]  # what to raise where another writer has taken the session
     _read: Callable[[Any, Work[Any]], Any]  # on one committed state
 
-    def _append(self, connection: Any, session_id: str, entries: base.Entries) -> None:
-        """Add entries at the end of the log, on a branch of its own where the next place is taken."""
-        head = head_of(connection, session_id)
-        _write(connection, session_id, _branch_off(connection, session_id, head) if head.taken else head, entries)
-
-    def _has_writer(self, info: base.SessionInfo) -> bool:
-        """Return whether the writer that a session names still has it."""
-        return True
+    @contextmanager
+    def _held(self, connection: Connection, session_id: str) -> Iterator[bool]:
+        """A transaction on a session that no other living writer has, and none takes until it ends; whether it is
+        there."""
+        with connection.transaction():
+            row = connection.run("lock_session", session_id=session_id).fetchone()
+            if row is not None and row[0] is not None and session_id not in self._claimed:
+                writer, host, pid = row
+                assert self._engine is not None
+                is_ours = writer == connection.writer  # then another store of the engine may have it
+                here = any(session_id in one._claimed for one in self._engine.stores)
+                if here if is_ours else connection.lives(writer):
+                    raise errors.SessionInUseError(session_id, pid, host)
+            yield row is not None
 
 
 class RelationalCheckpoints(Part):
     """The `CheckpointStore` of a relational store."""
 
-    async def save(self, session_id: str, name: str | None, place: Place, views: ProviderViews) -> Checkpoint:
-        def work(connection: Connection) -> Checkpoint:
-            head = head_of(connection, session_id)._replace(stop=place.messages)
-            return _keep(connection, session_id, name, views, head)
-
-        return await self._write(session_id, place, work)
+    async def save(self, session_id: str, present: Present) -> Checkpoint:
+        return await self._store.write(session_id, lambda to: _keep(to, session_id, present, stop=present.messages))
 
     async def load(self, session_id: str, id: str) -> base.StoredCheckpoint:
         def work(connection: Connection) -> base.StoredCheckpoint:
@@ -672,124 +770,95 @@ class RelationalCheckpoints(Part):
 
         return await self._store.read(work)
 
-    async def restore(
-        self, session_id: str, id: str, place: Place, name: str, views: ProviderViews, committed: Committed
-    ) -> Checkpoint:
+    async def restore(self, session_id: str, id: str, committed: Committed, present: Present) -> Checkpoint:
         def work(connection: Connection) -> Checkpoint:
-            _, head, views_then, pins = _find(connection, session_id, id)
-            kept = _keep(connection, session_id, name, views)
-            put_in_place(connection, session_id, head, shared_entries(connection, session_id, head))
-            _show_again(connection, session_id, views_then, pins)
-            return kept
+            _, head, views, pins = _find(connection, session_id, id)
+            made = _keep(connection, session_id, present)
+            put_in_place(connection, session_id, head, head_of(connection, session_id).shared(head))
+            _show_again(connection, session_id, views, pins)
+            return made
 
-        return await self._write(session_id, place, work, committed)
-
-    async def replace(
-        self,
-        session_id: str,
-        place: Place,
-        name: str,
-        views: ProviderViews,
-        keep: int,
-        entries: base.Entries,
-        committed: Committed,
-    ) -> Checkpoint:
-        new = tuple(entries)
-
-        def work(connection: Connection) -> Checkpoint:
-            kept = _keep(connection, session_id, name, views)
-            replace(connection, session_id, keep, new)
-            return kept
-
-        return await self._write(session_id, place, work, committed)
+        return await self._store.write(session_id, work, committed)
 
     async def fork(self, session_id: str, id: str, new_id: str) -> None:
-        self._store.refuse_if_read_only("fork a session")
-
         def work(connection: Connection) -> None:
             there, head, views, pins = _find(connection, session_id, id)
             if connection.run("hold_checkpoint", id=int(there.id[1:])).fetchone() is None:
                 _, head, views, pins = _find(connection, session_id, id)  # it was removed meanwhile
             if connection.run("session", session_id=new_id).fetchone() is not None:
                 raise errors.SessionExistsError(new_id)
-            project, budget, title = connection.run("project", session_id=session_id).fetchone()
-            create_session(connection, new_id, project, head)
+            project, *_, budget, title = connection.run("session", session_id=session_id).fetchone()
+            connection.run("create_session", session_id=new_id, project=project, now=now(), **head._asdict())
             connection.run("save_request", session_id=new_id, budget=budget, title=title)
             connection.run("copy_uses", session_id=session_id, fork=new_id)
-            shared = shared_entries(connection, session_id, head)
+            shared = head_of(connection, session_id).shared(head)
             connection.run("copy_verdicts", session_id=session_id, fork=new_id, stop=shared)
             _show_again(connection, new_id, views, pins)
 
-        await self._store.submit(work)
+        await self._store.submit("fork a session", work)
 
     async def listed(self, session_id: str) -> list[Checkpoint]:
         return list(starmap(_checkpoint, await self._store.rows("checkpoints", session_id=session_id)))
 
     async def delete(self, session_id: str, id: str) -> None:
         def work(connection: Connection) -> None:
-            connection.run("remove_checkpoint", id=int(_find(connection, session_id, id)[0].id[1:]))
+            connection.run("remove_one_of_checkpoints", id=int(_find(connection, session_id, id)[0].id[1:]))
 
         await self._store.write(session_id, work)
-
-    async def _write(
-        self, session_id: str, place: Place, work: Work[Checkpoint], committed: Committed | None = None
-    ) -> Checkpoint:
-        def unless_replaced(connection: Connection) -> Checkpoint:
-            if connection.run("log_version", session_id=session_id).fetchone() != (place.log_version,):
-                raise StoreError(f"the log of session {session_id!r} was replaced meanwhile; try again")
-            return work(connection)
-
-        return await self._store.write(session_id, unless_replaced, committed)
 
 
 # Heads, branches and entries
 
 
 class Head(NamedTuple):
-    """Where a log ends. `taken`: the next place is not for this branch to fill."""
+    """Where a log ends on its own branch, of which it has none if that is 0, and what it has of older branches, as
+    JSON: the oldest first, each with where it is left."""
 
     branch: int
     stop: int
-    taken: bool = False
+    below: str = "[]"
 
+    def ranges(self) -> list[tuple[int, int, int]]:
+        """Return the branches that make up the log, oldest first, each with its places from start to stop."""
+        places = [*json.loads(self.below), (self.branch, self.stop)]
+        starts = [0, *(stop for _, stop in places)]
+        return [(branch, start, stop) for (branch, stop), start in zip(places, starts, strict=False) if start < stop]
 
-def create_session(connection: Connection, session_id: str, project: str | None, begins_as: Head | None = None) -> None:
-    """Create a session whose log is empty, or the one that a head lists."""
-    branch, stop, _ = _branch_off(connection, session_id, begins_as or Head(0, 0))
-    connection.run("create_session", session_id=session_id, project=project, branch=branch, stop=stop, now=now())
+    def cut(self, stop: int) -> Head:
+        """Return the head of as much of the log, without a branch of its own."""
+        places = [(branch, min(its_stop, stop)) for branch, start, its_stop in self.ranges() if start < stop]
+        return Head(0, stop, json.dumps(places))
 
-
-def remove_session(connection: Connection, session_id: str) -> None:
-    """Remove a session with all that is its own but for entries and summaries; memories of its project stay."""
-    for what in ("session", "checkpoints", "history", "activations", "verdicts", "own_vectors", "own_memories"):
-        connection.run(f"remove_{what}", session_id=session_id)
-    for name in ("disown_branches", "disown_memories", "remove_own_marks", "disown_marks"):
-        connection.run(name, session_id=session_id)
-
-
-def replace(connection: Connection, session_id: str, keep: int, entries: base.Entries) -> None:
-    """Let the log go on from its first `keep` entries; the old branch stays until `purge`."""
-    head = head_of(connection, session_id)
-    put_in_place(connection, session_id, _branch_off(connection, session_id, Head(head.branch, keep)), keep, entries)
+    def shared(self, other: Head) -> int:
+        """Return how many entries this log and that of another head begin with alike."""
+        shared = 0
+        for (branch, start, stop), (its_branch, _, its_stop) in zip(self.ranges(), other.ranges(), strict=False):
+            if branch == its_branch and shared == start:
+                shared = min(stop, its_stop)
+        return shared
 
 
 def put_in_place(connection: Connection, session_id: str, head: Head, shared: int, entries: base.Entries = ()) -> None:
     """Let the log be that of a head with entries behind it, which begins with `shared` entries of the log of before."""
     connection.run("forget_verdicts", session_id=session_id, keep=shared)
-    _write(connection, session_id, head, entries)
-    for name in ("note_replacement", "remove_activations", "age_uses"):
-        connection.run(name, session_id=session_id)
+    _write(connection, session_id, head, entries, replaced=1)
+    connection.run("remove_activations", session_id=session_id)
+    connection.run("age_uses", session_id=session_id)
 
 
-def _write(connection: Connection, session_id: str, head: Head, entries: base.Entries) -> None:
+def _write(connection: Connection, session_id: str, head: Head, entries: base.Entries, *, replaced: int = 0) -> None:
     """Add entries where a head ends, with their words and rules, and let the log end behind them."""
     if not all(isinstance(part, bytes) for entry in entries for part in (entry.message, entry.facts)):
         raise StoreError("the store takes bytes; it got something else")
-    branch, stop, places = head.branch, head.stop + len(entries), list(enumerate(entries, head.stop))
-    connection.run_many("add_entry", [(branch, place, entry.message, entry.facts) for place, entry in places])
-    connection.index_texts(((branch << 32) + place, searchable(entry.message)) for place, entry in places)
-    _add_verdicts(connection, session_id, [(place, row) for place, entry in places for row in entry.verdicts])
-    connection.run("move_head", session_id=session_id, branch=branch, stop=stop, now=now())
+    if entries and not head.branch:
+        head = head._replace(branch=connection.run("begin_branch", session_id=session_id).fetchone()[0])
+    branch, end = head.branch, head._replace(stop=head.stop + len(entries))
+    places = list(enumerate(entries, head.stop))
+    with connection.pipeline():
+        connection.run_many("add_entry", [(branch, place, entry.message, entry.facts) for place, entry in places])
+        connection.index_texts(((branch << 32) + place, searchable(entry.message)) for place, entry in places)
+        _add_verdicts(connection, session_id, [(place, row) for place, entry in places for row in entry.verdicts])
+        connection.run("move_head", session_id=session_id, now=now(), replaced=replaced, **end._asdict())
 
 
 def head_of(connection: Connection, session_id: str) -> Head:
@@ -797,36 +866,10 @@ def head_of(connection: Connection, session_id: str) -> Head:
     return Head(*connection.run("head", session_id=session_id).fetchone())
 
 
-def _owner(connection: Connection, head: Head) -> int:
-    """Return the branch on which the last entry of a head's log lies; the oldest one for an empty log."""
-    return int(connection.run("owner", branch=head.branch, stop=head.stop).fetchone()[0])
-
-
-def _branch_off(connection: Connection, session_id: str, head: Head) -> Head:
-    """Begin a branch where a head ends; it leaves the branch on which the last entry lies."""
-    parent = _owner(connection, head) if head.stop else None
-    begun = connection.run("begin_branch", session_id=session_id, parent=parent, parent_stop=head.stop)
-    return Head(begun.fetchone()[0], head.stop)
-
-
-def _ranges(connection: Connection, head: Head) -> list[tuple[int, int, int]]:
-    """Return the branches that make up the log of a head, oldest first, each with its places from start to stop."""
-    return list(connection.run("ranges", branch=head.branch, stop=head.stop).fetchall())
-
-
-def shared_entries(connection: Connection, session_id: str, other: Head) -> int:
-    """Return how many entries the log of a session and that of a head of the same origin begin with alike."""
-    shared, own = 0, _ranges(connection, head_of(connection, session_id))
-    for (branch, start, stop), (its_branch, _, its_stop) in zip(own, _ranges(connection, other), strict=False):
-        if branch == its_branch and shared == start:
-            shared = min(stop, its_stop)
-    return shared
-
-
 def read_entries(connection: Connection, head: Head, name: str) -> list[base.StoredEntry]:
     """Return the log that a head lists, of the store of this name."""
     entries: list[base.StoredEntry] = []
-    for branch, start, stop in _ranges(connection, head):
+    for branch, start, stop in head.ranges():
         entries.extend(starmap(base.StoredEntry, connection.run("entries", branch=branch, start=start, stop=stop)))
     if len(entries) != head.stop:
         raise StoreCorruptError(f"{name}: the store is damaged and left as it is: restore a backup, or name another")
@@ -883,13 +926,12 @@ def _find(connection: Connection, session_id: str, id: str) -> tuple[Checkpoint,
     values = {"session_id": session_id, "id": int(match[1]) if match else None, "name": name}
     row = connection.run("checkpoint", **values).fetchone()
     if row is None:
-        newest = [f"c{number}" for (number,) in connection.run("newest_checkpoints", **values)]
+        newest = [f"c{number}" for number, *_ in reversed(connection.run("checkpoints", **values).fetchall()[-5:])]
         has = f"its newest: {', '.join(newest)}" if newest else "it has none yet"
         raise errors.CheckpointNotFoundError(f"session {session_id!r} has no checkpoint of this id or name; {has}")
-    *listed, branch, packed, pins = row
-    shown = json.loads(zlib.decompress(packed))
-    views = [base.StoredProviderView(key, state.encode("latin-1"), marks) for key, state, marks in shown]
-    return (found := _checkpoint(*listed)), Head(branch, found.seq), views, pins
+    number, called, stop, created_at, below, packed, pins = row
+    views = msgspec.msgpack.decode(zlib.decompress(packed), type=list[base.StoredProviderView])
+    return _checkpoint(number, called, stop, created_at), Head(0, stop, below), views, pins
 
 
 def _show_again(connection: Connection, session_id: str, views: ProviderViews, pins: str) -> None:
@@ -899,16 +941,16 @@ def _show_again(connection: Connection, session_id: str, views: ProviderViews, p
         save_activation(connection, session_id, key, state)
 
 
-def _keep(
-    connection: Connection, session_id: str, name: str | None, views: ProviderViews, head: Head | None = None
-) -> Checkpoint:
-    """Make a checkpoint of a head, by default that of the session, with what was shown."""
-    head, created_at = head or head_of(connection, session_id), now()
-    listed = [(key, state.decode("latin-1"), marks) for key, state, marks in views]  # any bytes
-    packed = zlib.compress(json.dumps(listed).encode(), 9)
-    place = {"session_id": session_id, "branch": _owner(connection, head), "stop": head.stop}
-    (number,) = connection.run("add_checkpoint", name=name, now=created_at, views=packed, **place).fetchone()
-    return _checkpoint(number, name, head.stop, created_at)
+def _keep(connection: Connection, session_id: str, present: Present, *, stop: int | None = None) -> Checkpoint:
+    """Make a checkpoint of the log, or of as much of it."""
+    if connection.run("session", session_id=session_id).fetchone()[1] != present.log_version:
+        raise StoreError(f"the log of session {session_id!r} was replaced meanwhile; try again")
+    head = head_of(connection, session_id)
+    head = head.cut(head.stop if stop is None else stop)
+    packed, created_at = zlib.compress(msgspec.msgpack.encode(present.views), 9), now()
+    kept = {"session_id": session_id, "name": present.name, "now": created_at, "views": packed}
+    (number,) = connection.run("add_checkpoint", **kept, **head._asdict()).fetchone()
+    return _checkpoint(number, present.name, head.stop, created_at)
 
 
 def _checkpoint(number: int, name: str | None, stop: int, created_at: str) -> Checkpoint:

@@ -6,16 +6,16 @@ Neither the values of a query nor the text of a message gets into an error.
 from __future__ import annotations
 
 import errno
-import hashlib
-import json
+import glob
 import os
 import re
 import sqlite3
 import stat
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,19 +23,24 @@ from typing import Any, NamedTuple
 from filelock import FileLock, Timeout
 
 from summarizing_context import errors
-from summarizing_context.errors import SessionInUseError, StoreCorruptError, StoreError, StoreLockedError
-from summarizing_context.messages.search_terms import indexed_words, searchable
-from summarizing_context.stores.base import SessionInfo
+from summarizing_context.errors import StoreCorruptError, StoreError, StoreLockedError
+from summarizing_context.messages.search_terms import indexed_words
 from summarizing_context.stores.private_files import FILE, make_private_folder, open_private
 from summarizing_context.stores.relational import store as relational
 from summarizing_context.stores.relational.store import Engine, RelationalStore, Result, Values, Work
 
 _WRITTEN_ANEW = 16 << 20  # bytes; a larger file is not written anew by each deletion
-_SLICE = 200  # entries or summaries that a deletion removes in one transaction, while others wait
 _MERGED = 300  # pages of an index that it merges in one
 
-_SQL = {  # by name; the shared ones are written for PostgreSQL
-    name: query.replace("greatest(", "max(").replace("least(", "min(")
+_TRANSLATED = {  # the shared queries are written for PostgreSQL
+    "bigint generated always as identity primary key": "integer primary key autoincrement",
+    "bytea": "blob",
+    " for update of sessions": "",
+    " for update": "",
+    " for key share": "",
+}
+_SQL = {  # by name
+    name: re.sub("|".join(map(re.escape, _TRANSLATED)), lambda found: _TRANSLATED[found[0]], query)
     for name, query in relational.read_queries("summarizing_context.stores.sqlite", schema="").items()
 }
 
@@ -45,42 +50,34 @@ _SUFFIXES = ("", "-wal", "-shm")  # of the file, and of those that SQLite adds w
 _creating = threading.Lock()  # closing the new file would drop the locks that another store here has on it by then
 
 
-Fault = tuple[type[StoreError], str]
+_DAMAGED = (
+    "the file is damaged, or not an SQLite file of summarizing-context; it was left as it is: restore it from a "
+    "backup, or name another file"
+)
+_READ_ONLY = (
+    "the file or its folder may not be written, or was moved away; change its permissions, or use read_only=True"
+)
+_LOCKED = "another process kept the file locked; end it or try again"
+_FULL = (
+    "no space is left for the file, or a limit on its size is reached; nothing was written: free some and call again"
+)
+_UNREADABLE = "the file cannot be opened; make it, its folder and the -wal file next to it readable"
 
-_CORRUPT: Fault = (
-    StoreCorruptError,
-    "the file is damaged; it was left as it is: restore it from a backup, or move it away to begin a new one",
-)
-_NOT_OURS: Fault = (
-    StoreCorruptError,
-    "the file is damaged, or not a store of summarizing-context; it was left as it is: restore it from a backup, "
-    "or name another file",
-)
-_READ_ONLY: Fault = (
-    errors.StoreReadOnlyError,
-    "the file or its folder may not be written, or was moved away; change its permissions, or use read_only=True",
-)
-_LOCKED: Fault = (StoreLockedError, "another process kept the file locked; end it or try again")
-_FULL: Fault = (
-    errors.StoreFullError,
-    "no space is left for the file, or a limit on its size is reached; nothing was written: free some and call again",
-)
-
-_BY_SQLITE: dict[int, Fault] = {  # by code; extended codes are looked up first
-    **dict.fromkeys((sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE), _FULL),
-    **dict.fromkeys((sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL), _LOCKED),
-    **dict.fromkeys((sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_FORMAT), _CORRUPT),
-    **dict.fromkeys((sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH), _READ_ONLY),
-    sqlite3.SQLITE_NOTADB: _NOT_OURS,
-    sqlite3.SQLITE_CANTOPEN: (
-        StoreError,
-        "the file cannot be opened; make it, its folder and the -wal file next to it readable",
-    ),
-}
-_BY_ERRNO = {
-    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), _FULL),
-    # the last by a folder that is there, but of a file system that takes no files
-    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT), _READ_ONLY),
+_FAULTS: dict[
+    int, tuple[type[StoreError], str]
+] = {  # by code of SQLite, extended or not, or by the error's number below 0
+    code: (kind, text)
+    for kind, text, codes in (
+        (StoreCorruptError, _DAMAGED, (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_FORMAT, sqlite3.SQLITE_NOTADB)),
+        (StoreLockedError, _LOCKED, (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)),
+        (errors.StoreFullError, _FULL, (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE)),
+        (errors.StoreFullError, _FULL, (-errno.ENOSPC, -errno.EDQUOT, -errno.EFBIG)),
+        (errors.StoreReadOnlyError, _READ_ONLY, (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH)),
+        # the last by a folder that is there, but of a file system that takes no files
+        (errors.StoreReadOnlyError, _READ_ONLY, (-errno.EACCES, -errno.EPERM, -errno.EROFS, -errno.ENOENT)),
+        (StoreError, _UNREADABLE, (sqlite3.SQLITE_CANTOPEN,)),
+    )
+    for code in codes
 }
 
 
@@ -94,7 +91,11 @@ class File(NamedTuple):
 
 
 class Database(sqlite3.Connection):
-    """The `Connection` of a file."""
+    """The `Connection` of a file, or of memory, which is None."""
+
+    file: Path | None
+    writer: str | None = None
+    pipeline = nullcontext
 
     def run(self, query: str, /, **values: Any) -> sqlite3.Cursor:
         return self.execute(_SQL[query], values)
@@ -105,12 +106,52 @@ class Database(sqlite3.Connection):
     def index_texts(self, texts: Iterable[tuple[int, str]]) -> None:
         self.run_many("index_text", ((number, indexed_words(text)) for number, text in texts))
 
+    def unindex_texts(self, texts: Iterable[tuple[int, str]]) -> None:
+        self.run_many("unindex_text", ((number, indexed_words(text)) for number, text in texts))
+
     @contextmanager
-    def transaction(self, mode: str = "immediate") -> Iterator[None]:
+    def transaction(self, mode: str = "immediate", *, patient: bool = True) -> Iterator[None]:
         """All or nothing; `deferred` for reading one state of the file with several queries."""
-        self.execute(f"begin {mode}")
+        if patient:
+            self.execute(f"begin {mode}")
+        else:
+            with self.waiting(0.2):
+                self.execute(f"begin {mode}")
         with self:
             yield
+
+    @contextmanager
+    def waiting(self, seconds: float) -> Iterator[None]:
+        """Wait no longer than so for others that have the file locked."""
+        usual = self.pragma("busy_timeout")
+        self.execute(f"pragma busy_timeout = {min(usual, round(seconds * 1_000)):d}")
+        try:
+            yield
+        finally:
+            self.execute(f"pragma busy_timeout = {usual:d}")
+
+    def lives(self, writer: str, wait: float = 0.25) -> bool:
+        """Return whether a process holds the lock of a writer; that of another is removed.
+
+        Linux tells which files a process has open, so that a lock file may be removed. Elsewhere this is False then,
+        and the next write of that process fails.
+        """
+        if self.file is None:
+            return True
+        lock = writer_lock(self.file, writer)
+        with suppress(OSError):  # no such process, or not one that may be looked at
+            if Path(lock.lock_file).exists():
+                try:  # another process may hold it for a moment to see whether it is held
+                    lock.acquire(timeout=wait)
+                except (Timeout, OSError):  # held, or not for us to touch
+                    return True
+                remove_lock(lock)
+            pid = writer.partition("-")[0]
+            for number in os.listdir(f"/proc/{pid}/fd"):
+                with suppress(OSError):  # closed meanwhile
+                    if os.readlink(f"/proc/{pid}/fd/{number}") == f"{lock.lock_file} (deleted)":
+                        return True
+        return False
 
     def pragma(self, name: str) -> int:
         return int(self.execute(f"pragma {name}").fetchone()[0])
@@ -120,10 +161,22 @@ def connect(path: Path | None, mode: str, busy_timeout: float) -> Database:
     """Return a connection; `mode` as in SQLite's URI. Without a path it has a database of its own in memory."""
     place = ":memory:" if path is None else f"{path.as_uri()}?mode={mode}"
     connection = sqlite3.connect(place, uri=True, timeout=busy_timeout, isolation_level=None, factory=Database)
-    # What queries call that remove a message, or a summary, from the index: its terms.
-    connection.create_function("indexed", 1, lambda message: indexed_words(searchable(message)), deterministic=True)
-    connection.create_function("spaced", 1, lambda text: indexed_words(relational.readable(text)), deterministic=True)
+    connection.file = path
+    connection.create_function("lives", 1, partial(connection.lives, wait=0))
     return connection
+
+
+def writer_lock(path: Path, writer: str) -> FileLock:
+    """Return the lock of a writer of a file. Any thread may release it, and no two in a process share it."""
+    name = f"{path}.{writer}.lock"
+    return FileLock(name, mode=0o600, thread_local=False, is_singleton=False, poll_interval=0.02)
+
+
+def remove_lock(lock: FileLock) -> None:
+    """Release a lock and remove its file, while it is held: who locks a file without a name tries again."""
+    with suppress(OSError):
+        Path(lock.lock_file).unlink()
+    lock.release(force=True)
 
 
 def read(path: Path, busy_timeout: float, work: Callable[[Database], Result]) -> Result:
@@ -148,9 +201,9 @@ def read(path: Path, busy_timeout: float, work: Callable[[Database], Result]) ->
         except Exception:
             if quiet is None or quiet == quiet_state():
                 raise
-            continue
-        if quiet is None or quiet == quiet_state():
-            return result
+        else:
+            if quiet is None or quiet == quiet_state():
+                return result
 
 
 def _identity(path: Path) -> dict[str, tuple[int, int]]:
@@ -183,36 +236,19 @@ def _checked_version(path: Path, busy_timeout: float) -> int:
     if size == 0:  # new, or created by another process a moment ago
         return 0
     if size < 512:  # bytes; SQLite takes anything shorter for an empty file and would write over it
-        raise _fault(_NOT_OURS, path, "it is not an SQLite file")
-    foreign = _fault(_NOT_OURS, path, "it is an SQLite file of another program")
-    # First what the file itself says, without its write-ahead log: reading that would leave a file there.
-    with closing(connect(path, "ro&immutable=1", busy_timeout)) as alone, suppress(sqlite3.DatabaseError):
-        if alone.pragma("application_id") != APPLICATION_ID:
-            raise foreign
+        raise StoreCorruptError(f"{path}: {_DAMAGED}")
 
     def check(connection: Database) -> int:
-        known = _fault(_NOT_OURS, path, "it is not an SQLite file, or its beginning is damaged")
-        try:
-            connection.pragma("application_id")
-            known = _fault(_CORRUPT, path)
-            if version := connection.pragma("user_version"):  # else another process has begun it a moment ago
-                relational.check_version(version, str(path), "use another file. The file")
-            part = "1" if size <= _CHECKED_WHOLE else "sessions"
-            if connection.execute(f"pragma quick_check({part})").fetchone() != ("ok",):
-                raise known
-            return version
-        except sqlite3.DatabaseError as error:
-            if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-                raise known from error
-            raise
+        if connection.pragma("application_id") != APPLICATION_ID:
+            raise StoreCorruptError(f"{path}: it is an SQLite file of another program; {_DAMAGED}")
+        if version := connection.pragma("user_version"):  # else another process has begun it a moment ago
+            relational.check_version(version, str(path), "use another file. The file")
+        part = "1" if size <= _CHECKED_WHOLE else "sessions"
+        if connection.execute(f"pragma quick_check({part})").fetchone() != ("ok",):
+            raise StoreCorruptError(f"{path}: {_DAMAGED}")
+        return version
 
     return read(path, busy_timeout, check)
-
-
-def _fault(known: Fault, path: object, found: str = "") -> StoreError:
-    """Return one of the errors above for a file; `found` is said before it."""
-    kind, text = known
-    return kind(f"{path}: {found}{'; ' if found else ''}{text}")
 
 
 class SqliteEngine(Engine):
@@ -223,14 +259,17 @@ class SqliteEngine(Engine):
         super().__init__(str(file.path or ":memory:"), read_only=read_only)
         self._file = file
         self._identity: object = None  # of the files that the connection has open
+        self._lock: FileLock | None = None
 
     def open(self) -> Database:
         """Return a connection for writing; where only reading is allowed, one that is not used: each read opens its
         own, and leaves no file next to this one."""
         path, wait = self._file.path, self._file.busy_timeout
+        writer = f"{os.getpid()}-{uuid.uuid4().hex[:16]}"
         if path is None:
             connection = connect(None, "", wait)
             create_tables(connection, self.name)
+            connection.writer = writer
             return connection
         if self.read_only:
             if not path.exists() or _checked_version(path, wait) == 0:
@@ -242,7 +281,7 @@ class SqliteEngine(Engine):
         with _creating, suppress(FileExistsError), open_private(path, new=True):
             pass  # privately: SQLite gives the files that it adds the mode of this one
         if not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
-            raise _fault(_READ_ONLY, path)
+            raise errors.StoreReadOnlyError(f"{path}: {_READ_ONLY}")
         _checked_version(path, wait)
         for suffix in _SUFFIXES:  # of a store that was there, and what a killed process left
             one = Path(f"{path}{suffix}")
@@ -272,11 +311,24 @@ class SqliteEngine(Engine):
                 connection.execute(f"pragma max_page_count = {self._file.max_pages:d}")
             if not self._file.waits_for_disk:
                 connection.execute("pragma synchronous = normal")
+            for left in path.parent.glob(f"{glob.escape(path.name)}.*.lock"):  # by processes that were killed
+                connection.lives(left.name[len(path.name) + 1 : -5], wait=0)
+            self._lock = writer_lock(path, writer)
+            self._lock.acquire()
+            connection.writer = writer
         except BaseException:
             connection.close()
             raise
         self._identity = _identity(path)
         return connection
+
+    def close(self, connection: Database) -> None:
+        connection.close()
+        if self._lock is not None:
+            remove_lock(self._lock)
+
+    def may_pass(self, error: Exception) -> bool:
+        return False
 
     def gone(self) -> Exception | None:
         """Return the error of all that follows, once the file was removed, moved or replaced."""
@@ -289,16 +341,18 @@ class SqliteEngine(Engine):
         )
 
     def fault(self, error: Exception) -> StoreError | None:
+        code, said = 0, f"SQLite said: {error}"
         if isinstance(error, OSError):
-            known = _BY_ERRNO.get(error.errno or 0, (StoreError, f"the file system said: {error.strerror}"))
+            code, said = -(error.errno or 0), f"the file system said: {error.strerror}"
         elif isinstance(error, sqlite3.Error):
-            code = getattr(error, "sqlite_errorcode", -1)
-            known = _BY_SQLITE.get(code) or _BY_SQLITE.get(code & 0xFF, (StoreError, f"SQLite said: {error}"))
+            code = getattr(error, "sqlite_errorcode", 0)
         else:
             return None
-        ours = _fault(known, self.name)
-        ours.__cause__ = error
-        return ours
+        known = _FAULTS.get(code) or (code > 0 and _FAULTS.get(code & 0xFF))
+        kind, text = known or (StoreError, said)
+        fault = kind(f"{self.name}: {text}")
+        fault.__cause__ = error
+        return fault
 
 
 class SqliteStore(RelationalStore):
@@ -321,45 +375,18 @@ class SqliteStore(RelationalStore):
     ) -> None:
         where = None if str(path) == ":memory:" else Path(os.path.realpath(path))
         file = self._file = File(where, busy_timeout or (30.0 if waits_for_disk else 5.0), max_pages, waits_for_disk)
-        self._claimed: dict[str, FileLock | None] = {}
         super().__init__(str(where or ":memory:"), where and file, partial(SqliteEngine, file), read_only=read_only)
 
-    async def delete_session(self, session_id: str) -> bool:
-        """Remove a session and what only it used, in slices: others write to the file in between.
-
-        A file of more than 16 MB stays as large as it is; the space is overwritten and used again. Where this is cut
-        short, the session is gone, and `purge` removes the rest.
-        """
-
-        def take_off(connection: Database) -> bool:
-            """Remove the session from the list, with all that is small."""
-            if connection.run("session", session_id=session_id).fetchone() is None:
-                return False
-            with self._held(connection, session_id):
-                relational.remove_session(connection, session_id)
-                connection.run("remove_uses", session_id=session_id)
-            self._release(session_id)
-            return True
-
-        is_there = await self.submit_alone("delete a session", take_off)
-        if is_there:
-            await self._remove_unneeded(everything=False)
-        return is_there
-
     async def purge(self) -> int:
-        def forget(connection: Database) -> int:
-            with connection.transaction():
-                for name in ("forget_replaced_states", "remove_stale_uses", "remove_unnamed_vectors"):
-                    connection.run(name)
-            return _size(connection)
-
-        before = await self.submit_alone("purge", forget)
-        return max(0, before - await self._remove_unneeded(everything=True))
+        """Remove what no session uses any longer, and rewrite the file; return the bytes that it is smaller."""
+        before = await self.submit("purge", _size, alone=True)
+        await super().purge()
+        return max(0, before - await self.submit("purge", _size, alone=True))
 
     async def _remove_unneeded(self, *, everything: bool) -> int:
-        """Remove what no session needs; of logs, `everything` or what deleted sessions left. Return the file's size."""
-        while await self.submit(partial(_remove_slice, everything=everything)):
-            pass
+        """Remove it from the file too. A file of more than 16 MB stays as large as it is unless `everything` goes; the
+        space is overwritten and used again."""
+        freed = await super()._remove_unneeded(everything=everything)
 
         def merge(connection: Database) -> bool:
             before = connection.total_changes
@@ -367,47 +394,26 @@ class SqliteStore(RelationalStore):
             return connection.total_changes - before > 1
 
         engine, pages = self._opened(), -_MERGED  # the first merges all parts of the index, the others go on with it
-        while await self.submit(merge):  # merged parts hold nothing of what was removed
+        while await self.submit("purge", merge):  # merged parts hold nothing of what was removed
             pages = _MERGED
 
-        def give_back(connection: Database) -> int:
+        def give_back(connection: Database) -> None:
             """Rewrite the file, which alone leaves no byte of what was removed, and empty its log."""
-            wait = round(self._file.busy_timeout * 1_000)
             try:
                 if everything or _size(connection) <= _WRITTEN_ANEW:
                     connection.execute("vacuum")
-                connection.execute(f"pragma busy_timeout = {min(1_000, wait)}")  # for readers, while others wait
-                if connection.pragma("wal_checkpoint(truncate)"):
-                    raise StoreLockedError(f"{self.name}: another process is reading the file")
+                with connection.waiting(1.0):  # for readers, while others wait
+                    if connection.pragma("wal_checkpoint(truncate)"):
+                        raise StoreLockedError(f"{self.name}: another process is reading the file")
             except (sqlite3.Error, StoreLockedError) as error:
                 known = engine.fault(error) or error
                 raise type(known)(
                     f"{known}. Removed text can no longer be found, but its bytes may still be in the "
                     "file: call purge when the cause is gone"
                 ) from error
-            finally:
-                connection.execute(f"pragma busy_timeout = {wait}")
-            return _size(connection)
 
-        return await self.submit_alone("purge", give_back)
-
-    async def _give_up(self, engine: Engine) -> None:
-        def forget_writer(connection: Database) -> None:
-            """Note that the sessions of this store have no writer. A locked file is not waited for long."""
-            connection.execute("pragma busy_timeout = 200")
-            with suppress(sqlite3.Error), connection.transaction():
-                values = [{"session_id": session_id, "pid": os.getpid()} for session_id in self._claimed]
-                connection.run_many("forget_writer", values)
-            connection.execute(f"pragma busy_timeout = {round(self._file.busy_timeout * 1_000)}")
-
-        try:
-            if self._claimed:
-                await engine.submit(forget_writer, alone=True)
-        except StoreError:  # as where the file was removed: the lock files count, not what is noted
-            pass
-        finally:
-            for session_id in list(self._claimed):
-                self._release(session_id)
+        await self.submit("purge", give_back, alone=True)
+        return freed
 
     # What follows runs in the engine's thread.
 
@@ -417,118 +423,13 @@ class SqliteStore(RelationalStore):
         with connection.transaction("deferred"):
             return work(connection)
 
-    def _claim(self, connection: Database, session_id: str, project: str | None) -> None:
-        if session_id in self._claimed:
-            raise SessionInUseError(session_id, os.getpid())
-        with self._held(connection, session_id):
-            if connection.run("session", session_id=session_id).fetchone() is None:
-                relational.create_session(connection, session_id, project)
-            connection.run("note_writer", session_id=session_id, project=project, pid=os.getpid())
-
-    @contextmanager
-    def _held(self, connection: Database, session_id: str) -> Iterator[None]:
-        """A transaction on a session that no other store has claimed; from then on this one has, unless that fails."""
-        noted, was_ours = _noted_writer(connection, session_id), session_id in self._claimed
-        if not was_ours:
-            if (lock := self._lock(session_id)) is not None:
-                try:  # another process may hold the lock for a moment to see whether it is held
-                    lock.acquire(timeout=0.25)
-                except Timeout:
-                    raise SessionInUseError(session_id, noted) from None
-            self._claimed[session_id] = lock
-        try:
-            with connection.transaction():
-                noted = _noted_writer(connection, session_id)
-                if self._is_held_without_its_file(session_id, noted):
-                    raise SessionInUseError(session_id, noted)
-                yield
-        except BaseException:
-            if not was_ours:
-                self._release(session_id)
-            raise
-
-    def _release(self, session_id: str) -> None:
-        """End a claim and remove its lock file."""
-        lock = self._claimed.pop(session_id, None)
-        if lock is not None:
-            _remove(lock)
-
-    def _has_writer(self, info: SessionInfo) -> bool:
-        if info.session_id in self._claimed or info.writer_pid is None:
-            return True
-        if (lock := self._lock(info.session_id)) is None:
-            return False
-        if Path(lock.lock_file).exists():
-            try:
-                lock.acquire(blocking=False)
-            except (Timeout, OSError):  # held, or not for us to touch: the writer that it names is the best we know
-                return True
-            _remove(lock)  # left behind by a process that was killed
-        return self._is_held_without_its_file(info.session_id, info.writer_pid)
-
-    def _is_held_without_its_file(self, session_id: str, pid: int | None) -> bool:
-        """Return whether a process still holds the lock of a session though the lock file was removed.
-
-        Linux tells which files a process has open. Elsewhere this is False, and the next write of that process fails.
-        """
-        lock = self._lock(session_id)
-        if lock is None or pid is None:
-            return False
-        with suppress(OSError):  # no such process, or not one that may be looked at
-            for number in os.listdir(f"/proc/{pid}/fd"):
-                with suppress(OSError):  # closed meanwhile
-                    if os.readlink(f"/proc/{pid}/fd/{number}") == f"{lock.lock_file} (deleted)":
-                        return True
-        return False
-
-    def _lock(self, session_id: str) -> FileLock | None:
-        if self._file.path is None:
-            return None
-        digest = hashlib.sha256(session_id.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-        # Any thread may end the claim, and two stores of one process must exclude each other as well.
-        name = f"{self._file.path}.{digest}.lock"
-        return FileLock(name, mode=0o600, thread_local=False, is_singleton=False, poll_interval=0.02)
-
-    def _check_still_ours(self, connection: Database, session_id: str) -> None:
-        """Raise where another process has claimed the session, as it may once its lock file was removed."""
-        if _noted_writer(connection, session_id) != os.getpid():
-            raise StoreError(
-                f"{self.name}: another process has opened session {session_id!r} for writing, or deleted it, after "
-                "its lock file was removed; nothing was written: close this context and open the session again, and "
-                "keep what cleans up away from the files ending in .lock"
-            )
-
-
-def _noted_writer(connection: Database, session_id: str) -> int | None:
-    row = connection.run("writer", session_id=session_id).fetchone()
-    return None if row is None else row[0]
-
-
-def _remove_slice(connection: Database, *, everything: bool) -> bool:
-    """Remove the newest entries of a branch that no session needs, with their words, or a branch, or some
-    summaries; return whether there may be more.
-
-    What is needed is asked each time: a session that was restored onto the branch may have added to it meanwhile.
-    """
-    found = connection.run("unneeded", everything=everything).fetchone()
-    if found is not None:
-        branch, needed, end = found
-        for name in ("unindex_entries", "remove_entries"):
-            connection.run(name, branch=branch, stop=max(needed or 0, end - _SLICE))
-        if not end:
-            connection.run("remove_branch", branch=branch)
-        return True
-    ids = json.dumps([id for (id,) in connection.run("unused_summaries", most=_SLICE)])
-    connection.run("unindex_summaries", ids=ids)
-    return connection.run("remove_summaries", ids=ids).rowcount > 0
+    def _lost(self, session_id: str) -> StoreError:
+        return StoreError(
+            f"{self.name}: another process has opened session {session_id!r} for writing, or deleted it, after "
+            "its lock file was removed; nothing was written: close this context and open the session again, and "
+            "keep what cleans up away from the files ending in .lock"
+        )
 
 
 def _size(connection: Database) -> int:
     return connection.pragma("page_count") * connection.pragma("page_size")
-
-
-def _remove(lock: FileLock) -> None:
-    # Removed while still held: a process that locked the removed file sees that it has no name and tries again.
-    with suppress(OSError):
-        Path(lock.lock_file).unlink()
-    lock.release(force=True)

@@ -12,18 +12,16 @@ others = case when excluded.session_id = any(requests.session_id || requests.oth
 with free as (
     select range_hash, recipe_hash from store.requests
     where queue = :queue and (error is null or retry_at <= now()) and not exists (
-        select 1 from store.claims join store.writers on writers.id = claims.writer
+        select 1 from store.claims
         where claims.range_hash = requests.range_hash and claims.recipe_hash = requests.recipe_hash
-        and claims.until > clock_timestamp() and writers.until > clock_timestamp()
+        and claims.until > clock_timestamp() and store.lives(claims.writer)
     )
     order by asked_at limit :most for update skip locked
 ), taken as (
     insert into store.claims (range_hash, recipe_hash, writer, until)
     select range_hash, recipe_hash, :writer, clock_timestamp() + make_interval(secs => :seconds) from free
     on conflict (range_hash, recipe_hash) do update set writer = excluded.writer, until = excluded.until
-    where claims.until < clock_timestamp() or not exists (
-        select 1 from store.writers where writers.id = claims.writer and writers.until > clock_timestamp()
-    )
+    where claims.until < clock_timestamp() or not store.lives(claims.writer)
     returning range_hash, recipe_hash
 )
 select range_hash, recipe_hash, session_id, request from store.requests join taken using (range_hash, recipe_hash);
@@ -46,7 +44,7 @@ where range_hash = :range_hash and recipe_hash = :recipe_hash for update;
 -- lock_asker: a session stands until the transaction ends
 select 1 from store.sessions where session_id = :session_id for key share;
 
--- leave_requests: of one session, to the others that asked
+-- remove_left_requests: from one session, that others asked for too
 update store.requests set
 session_id = case when session_id = :session_id then coalesce(others[1], session_id) else session_id end,
 others = case when session_id = :session_id then others[2:] else array_remove(others, :session_id) end

@@ -3,6 +3,9 @@
 -- add_words: of a part of a text
 insert into store.words (number, part, words) values (?, ?, to_tsvector('store.plain', ?));
 
+-- remove_words: of texts
+delete from store.words where number = any(:numbers);
+
 -- best_matches: rows of one run that match, by relevance; of equals the newest message, then the newest summary
 select number, max(ts_rank_cd(words, query, 1)) as score
 from store.words, websearch_to_tsquery('store.plain', :match) as query

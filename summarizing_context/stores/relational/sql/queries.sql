@@ -1,47 +1,57 @@
 -- The queries that all databases share, each under its name and purpose. `store.` stands for the schema; `json_each` and
--- `json_extract` are SQLite's, and functions of the schema elsewhere.
--- A memory is in scope by its project, or, where there is none, by its session.
+-- `json_extract` are SQLite's, and functions of the schema elsewhere. What only PostgreSQL has is translated for SQLite.
+-- `remove_` and the name of a table that has rows of sessions removes those of one; `remove_one_of_` one row by its id.
 
 -- create_session: a session whose log is that of a head
-insert into store.sessions (session_id, project, branch, stop, created_at, updated_at)
-values (:session_id, :project, :branch, :stop, :now, :now);
+insert into store.sessions (session_id, project, branch, stop, below, created_at, updated_at)
+values (:session_id, :project, :branch, :stop, :below, :now, :now);
 
 -- session: one session, and when it changed last
-select project, log_version, pins, updated_at, failed, last_error, last_error_at
+select project, log_version, pins, updated_at, failed, last_error, last_error_at, budget, title
 from store.sessions where session_id = :session_id;
 
--- head: where the log ends, and whether the next place is not its own (the head was moved back, or is shared)
-select branch, stop,
-    exists (select 1 from store.entries where entries.branch = sessions.branch and position = stop)
-    or exists (select 1 from store.branches where id = sessions.branch and parent_stop > stop)
-from store.sessions where session_id = :session_id;
+-- lock_session: the writer that has a session, or had it; nobody else changes it until the transaction ends
+select sessions.writer, writers.host, writers.pid
+from store.sessions left join store.writers on writers.id = sessions.writer
+where session_id = :session_id for update of sessions;
 
--- move_head: the log ends here now
-update store.sessions set branch = :branch, stop = :stop, updated_at = :now where session_id = :session_id;
+-- take_session: for this writer, with a fence that no writer before it has
+update store.sessions set writer = :writer, fence = fence + 1, project = coalesce(:project, project)
+where session_id = :session_id returning fence;
 
--- begin_branch: a new branch that leaves `parent` at `parent_stop`
-insert into store.branches (session_id, parent, parent_stop) values (:session_id, :parent, :parent_stop) returning id;
+-- check_fence: a session is still this writer's; nobody takes it until the transaction ends
+select 1 from store.sessions where session_id = :session_id and writer = :writer and fence = :fence for update;
 
--- owner: the branch on which the last entry of a head's log lies; the oldest one for an empty log
-with recursive chain (branch, parent, parent_stop, step) as (
-    select id, parent, parent_stop, 0 from store.branches where id = :branch
-    union all
-    select branches.id, branches.parent, branches.parent_stop, step + 1
-    from chain join store.branches on branches.id = chain.parent where chain.parent_stop >= cast(:stop as bigint)
-)
-select branch from chain order by step desc limit 1;
+-- release_session: if this writer still has it
+update store.sessions set writer = null where session_id = :session_id and writer = :writer;
+
+-- sessions: the list, newest change first, with the writers that live
+select
+    sessions.session_id, project, stop, coalesce(used.summaries, 0), created_at, updated_at, writers.pid,
+    coalesce(used.input_tokens, 0), coalesce(used.output_tokens, 0), budget, writers.host,
+    failed, last_error, last_error_at, title
+from store.sessions left join store.writers on writers.id = sessions.writer and store.lives(writers.id)
+left join (
+    select uses.session_id, count(*) as summaries, cast(sum(input_tokens) as bigint) as input_tokens,
+        cast(sum(output_tokens) as bigint) as output_tokens
+    from store.summary_uses as uses left join store.summaries using (range_hash, recipe_hash)
+    where not uses.stale group by uses.session_id
+) as used on used.session_id = sessions.session_id
+order by updated_at desc, sessions.session_id;
+
+-- head: where the log ends
+select branch, stop, below from store.sessions where session_id = :session_id;
+
+-- move_head: the log ends here now, and counts how often it was replaced
+update store.sessions set branch = :branch, stop = :stop, below = :below, log_version = log_version + :replaced,
+    updated_at = :now
+where session_id = :session_id;
+
+-- begin_branch: a new branch
+insert into store.branches (session_id) values (:session_id) returning id;
 
 -- add_entry: one entry at its place
 insert into store.entries (branch, position, message, facts) values (?, ?, ?, ?);
-
--- ranges: the parts of branches that make up the log of a head, oldest first
-with recursive chain (branch, parent, start, stop) as (
-    select id, parent, parent_stop, cast(:stop as bigint) from store.branches where id = :branch
-    union all
-    select branches.id, branches.parent, branches.parent_stop, least(chain.start, chain.stop)
-    from chain join store.branches on branches.id = chain.parent
-)
-select branch, start, stop from chain where start < stop order by start;
 
 -- update_facts: of one entry
 update store.entries set facts = ? where branch = ? and position = ?;
@@ -70,9 +80,6 @@ on conflict (session_id, provider_key) do update set state = excluded.state, sav
 delete from store.activations where session_id = :session_id and provider_key not in (
     select provider_key from store.activations where session_id = :session_id order by saved desc limit :keep
 );
-
--- remove_activations: of a session
-delete from store.activations where session_id = :session_id;
 
 -- save_summary: keep the first summary of a key, and tell its number; a second is ignored
 insert into store.summaries (range_hash, recipe_hash, text, rank, input_tokens, output_tokens)
@@ -104,44 +111,25 @@ where session_id = :session_id and position < :stop;
 -- forget_verdicts: of the messages from a place on
 delete from store.rules where session_id = :session_id and position >= :keep;
 
--- remove_verdicts: of a session
-delete from store.rules where session_id = :session_id;
-
--- log_version: how often a session's log was replaced
-select log_version from store.sessions where session_id = :session_id;
-
--- note_replacement: one more
-update store.sessions set log_version = log_version + 1 where session_id = :session_id;
-
 -- add_checkpoint: a head that is kept, with the pins of its session
-insert into store.checkpoints (session_id, name, branch, stop, views, pins, created_at)
-select session_id, :name, :branch, :stop, :views, pins, :now from store.sessions where session_id = :session_id
-returning id;
+insert into store.checkpoints (session_id, name, stop, below, views, pins, created_at)
+select session_id, :name, :stop, :below, :views, pins, :now
+from store.sessions where session_id = :session_id returning id;
 
 -- checkpoints: of a session, oldest first
 select id, name, stop, created_at from store.checkpoints where session_id = :session_id order by id;
 
 -- checkpoint: by its id, else the newest of this name
-select id, name, stop, created_at, branch, views, pins from store.checkpoints
+select id, name, stop, created_at, below, views, pins from store.checkpoints
 where session_id = :session_id and (id = cast(:id as bigint) or name = cast(:name as text))
 order by coalesce(id = cast(:id as bigint), false) desc, id desc limit 1;
 
--- newest_checkpoints: the ids of a few, the newest first
-select id from store.checkpoints where session_id = :session_id order by id desc limit 5;
+-- hold_checkpoint: nobody removes it, or the session that it is of, until the transaction ends
+select 1 from store.checkpoints where id = :id for key share;
 
 -- copy_uses: what a session uses, for its fork too
 insert into store.summary_uses (session_id, range_hash, recipe_hash, stale, start, stop)
-select :fork, range_hash, recipe_hash, stale, start, stop from store.summary_uses where session_id = :session_id
-on conflict (session_id, range_hash, recipe_hash) do nothing;
-
--- project: of a session, its budget and its title
-select project, budget, title from store.sessions where session_id = :session_id;
-
--- remove_checkpoint: one
-delete from store.checkpoints where id = :id;
-
--- remove_checkpoints: of a session
-delete from store.checkpoints where session_id = :session_id;
+select :fork, range_hash, recipe_hash, stale, start, stop from store.summary_uses where session_id = :session_id;
 
 -- add_to_history: an activation of the present log
 insert into store.activation_history (session_id, number, provider_key, log_version, figures, before)
@@ -152,7 +140,7 @@ values (
 on conflict (session_id, number) do nothing;
 
 -- note_undone: an activation was taken back
-update store.activation_history set undone = 1 where session_id = :session_id and number = :number;
+update store.activation_history set undone = true where session_id = :session_id and number = :number;
 
 -- thin_history: of all but the newest activations the states before them go
 update store.activation_history set before = null
@@ -165,63 +153,65 @@ from store.activation_history where session_id = :session_id order by number;
 -- state_before: one activation
 select before from store.activation_history where session_id = :session_id and number = :number;
 
--- remove_history: of a session
-delete from store.activation_history where session_id = :session_id;
-
 -- forget_replaced_states: those of logs that were replaced
 update store.activation_history set before = null where before is not null and log_version <> (
     select log_version from store.sessions where sessions.session_id = activation_history.session_id
 );
 
 -- add_memory: one
-insert into store.memories (project, session_id, content, metadata, created_at, updated_at)
-values (:project, :session_id, :content, :metadata, :now, :now) returning id;
+insert into store.memories (scope, content, metadata, created_at, updated_at)
+values (:scope, :content, :metadata, :now, :now) returning id;
 
 -- memories: all in scope, or in the store, oldest first
-select id, content, metadata, created_at, updated_at from store.memories where cast(:everything as boolean)
-or (project = :project or project is null and cast(:project as text) is null and session_id = :session_id)
-order by id;
+select id, content, metadata, created_at, updated_at from store.memories
+where scope = coalesce(cast(:scope as text), scope) order by id;
 
 -- update_memory: its content and metadata
 update store.memories set content = :content, metadata = :metadata, updated_at = :now where id = :id;
 
--- remove_memory: one
-delete from store.memories where id = :id;
-
 -- add_mark: one
-insert into store.memory_marks (mark, reader, project, session_id) values (:mark, :reader, :project, :session_id);
+insert into store.memory_marks (mark, reader, scope) values (:mark, :reader, :scope);
 
--- remove_own_marks: of a session without a project
-delete from store.memory_marks where session_id = :session_id and project is null;
-
--- disown_marks: the session that made them is about to go
-update store.memory_marks set session_id = null where session_id = :session_id;
-
--- remove_own_vectors: of the memories of a session without a project
-delete from store.vectors where owner = 'memory'
-and number in (select id from store.memories where session_id = :session_id and project is null);
-
--- remove_own_memories: of a session without a project
-delete from store.memories where session_id = :session_id and project is null;
-
--- disown_memories: the session that stored them is about to go
-update store.memories set session_id = null where session_id = :session_id;
+-- remove_own_vectors: of the memories of one scope
+delete from store.vectors where number in (select id from store.memories where scope = :scope);
 
 -- save_vector: keep it; an older one of the same text is replaced
-insert into store.vectors (owner, number, recipe, vector) values ('memory', :number, :recipe, :vector)
-on conflict (owner, number, recipe) do update set vector = excluded.vector;
+insert into store.vectors (number, recipe, vector) values (:number, :recipe, :vector)
+on conflict (number, recipe) do update set vector = excluded.vector;
 
 -- remove_vector: of one text
-delete from store.vectors where owner = 'memory' and number = :number;
+delete from store.vectors where number = :number;
 
--- disown_branches: their session is about to go
-update store.branches set session_id = null where session_id = :session_id;
+-- remove_unnamed_vectors: what embeddings without a name left behind
+delete from store.vectors where recipe like 'unnamed %' or recipe like 'chroma % unnamed %';
 
--- remove_session: the head only
-delete from store.sessions where session_id = :session_id;
+-- unneeded: a branch, of all or of deleted sessions, on which something lies that no head needs: how much of it they need
+-- (null: not even the branch), and where its entries end
+with heads (below) as (
+    select below from store.sessions union select below from store.checkpoints
+), needed (branch, stop) as (
+    select branch, stop from store.sessions
+    union
+    select cast(store.json_extract(older.value, '$[0]') as bigint), cast(store.json_extract(older.value, '$[1]') as bigint)
+    from heads cross join store.json_each(below) as older
+), held (branch, stop, ending) as (
+    select id, max(needed.stop),
+        (select coalesce(max(position) + 1, 0) from store.entries where entries.branch = branches.id)
+    from store.branches left join needed on needed.branch = id
+    where cast(:everything as boolean) or session_id not in (select session_id from store.sessions) group by id
+)
+select branch, stop, ending from held where stop is null or stop < ending limit 1;
 
--- remove_uses: of one session
-delete from store.summary_uses where session_id = :session_id;
+-- remove_entries: of a branch, from a position on
+delete from store.entries where branch = :branch and position >= :start returning position, message;
+
+-- remove_unused_summaries: some of those that no session uses
+delete from store.summaries where id in (
+    select id from store.summaries where not exists (
+        select 1 from store.summary_uses as uses
+        where uses.range_hash = summaries.range_hash and uses.recipe_hash = summaries.recipe_hash
+    ) limit :most
+) returning -id, text;
 
 -- remove_stale_uses: of all sessions, but for what a checkpoint may stand on
 delete from store.summary_uses as uses where stale and not exists (
@@ -230,19 +220,13 @@ delete from store.summary_uses as uses where stale and not exists (
 );
 
 -- sessions_in_scope: by id, by project, or all; the newest change last
-select session_id, branch, stop from store.sessions
+select session_id, branch, stop, below from store.sessions
 where (cast(:session_id as text) is null or session_id = :session_id)
 and (cast(:project as text) is null or project = :project)
 order by updated_at;
 
--- entry: one
-select message from store.entries where branch = :branch and position = :position;
-
--- summary_text: by its id
-select text from store.summaries where id = :id;
-
--- summary_places: the sessions that use a summary, and what it stands for there
-select session_id, start, stop from store.summary_uses as uses
+-- summary_places: the sessions that use a summary, what it stands for there, and its text
+select session_id, start, stop, text from store.summary_uses as uses
 join store.summaries on uses.range_hash = summaries.range_hash and uses.recipe_hash = summaries.recipe_hash
 where summaries.id = :id and not stale and start is not null;
 
@@ -265,16 +249,13 @@ where uses.stale or coalesce(uses.start, -1) <> coalesce(excluded.start, uses.st
     or coalesce(uses.stop, -1) <> coalesce(excluded.stop, uses.stop, -1);
 
 -- marked: which of the marks, a JSON list, are there in scope
-select distinct mark from store.json_each(:marks) as asked
-join store.memory_marks on mark = asked.value and reader = :reader
-where (project = :project or project is null and cast(:project as text) is null and session_id = :session_id);
+select mark from store.memory_marks
+where reader = :reader and scope = :scope and mark in (select value from store.json_each(:marks));
 
--- missing_vectors: which of the numbers, a JSON list, have none of a recipe and of so many bytes
-select cast(asked.value as bigint) from store.json_each(:numbers) as asked where not exists (
-    select 1 from store.vectors where owner = 'memory' and number = cast(asked.value as bigint) and recipe = :recipe
-    and length(vector) = :size
-);
+-- vectors_there: which of the numbers, a JSON list, have one of a recipe and of so many bytes
+select number from store.vectors where recipe = :recipe and length(vector) = :size
+and number in (select cast(value as bigint) from store.json_each(:numbers));
 
 -- vectors_of: those of the numbers, a JSON list, each looked up ("cross": left to choose, SQLite compares all with all)
 select number, vector from store.json_each(:numbers) as asked
-cross join store.vectors where owner = 'memory' and number = cast(asked.value as bigint) and recipe = :recipe;
+cross join store.vectors where number = cast(asked.value as bigint) and recipe = :recipe;
