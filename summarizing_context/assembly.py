@@ -38,10 +38,10 @@ from summarizing_context.summarizers.providers import make_caller, make_model
 from summarizing_context.summarizers.resilience import ResilientSummarizer
 from summarizing_context.views.builder import Viewer
 from summarizing_context.views.header import Sources
-from summarizing_context.worker.jobs import Recipe, SessionWork
 from summarizing_context.worker.native_blocks import NativeBlocks
+from summarizing_context.worker.rule_calls import RuleCalls
 from summarizing_context.worker.summary_cache import SummaryCache
-from summarizing_context.worker.worker import Worker
+from summarizing_context.worker.worker import Recipe, SessionWork, SideCall, Worker
 
 logger = logging.getLogger(__name__)
 _Given = ParamSpec("_Given")
@@ -217,7 +217,7 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
             notify=notify,
             read_only=options.read_only,
         )
-        native = None
+        native, sides = None, list[SideCall]([] if is_extractive else [RuleCalls(work)])
         if settings.native == "prefer" and not options.read_only:
             wants, names = f"native = 'prefer' with summarizer = {settings.summarizer!r}", sorted(PROVIDERS)
             if settings.summarizer not in PROVIDERS or options.summarizer is not None:
@@ -231,9 +231,12 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
             account = hashlib.sha256("".join(keys).encode()).hexdigest()[:12]
             compactor = Compactor(model, f"{model.recipe};account={account}")
             native = NativeBlocks(work, compactor, cast(ResilientSummarizer, own_caller))
+            sides.append(native)
             opened.push_async_callback(model.close)
         provider = None if is_extractive or options.summarizer is not None else settings.summarizer
-        worker = Worker(work, native, {"made_by": recipe.maker, "provider": provider, "model": caller.model})
+        worker = Worker(work, {"made_by": recipe.maker, "provider": provider, "model": caller.model}, sides)
+        if native is not None:
+            native.on_trouble = worker.note_error
         if isinstance(caller, ResilientSummarizer):
             caller.on_trouble = worker.note_trouble
 

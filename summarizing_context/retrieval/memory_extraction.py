@@ -22,7 +22,6 @@ from summarizing_context.messages.redaction import Redact, redact_reading
 from summarizing_context.messages.rendering import cut_results
 from summarizing_context.messages.search_terms import stems
 from summarizing_context.messages.text import cleaned, split_prose
-from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.stores.base import (
     KeptMemory,
     MemoryScope,
@@ -34,7 +33,7 @@ from summarizing_context.stores.base import (
 from summarizing_context.summarizers.base import Caller, SummaryJob
 from summarizing_context.summarizers.resilience import RetrySchedule
 from summarizing_context.summarizers.verification import HUMAN, Item, decode_items
-from summarizing_context.worker.jobs import SessionWork, paid_once
+from summarizing_context.worker.worker import SessionWork, paid_once
 
 logger = logging.getLogger(__name__)
 
@@ -244,10 +243,8 @@ class MemoryExtractor:
 
             def made() -> SummaryJob:
                 content = cut_results(source())  # without the middles of long results: what lasts is seldom in them
-                asked = recipe.instructions("memory", most), content, most
-                place = 0, piece.start, piece.stop
-                size, made_as = estimate_text(content), key.recipe_hash
-                return SummaryJob("memory", *asked, *place, size, piece.hash, recipe_hash=made_as)
+                place = range(piece.start, piece.stop)
+                return recipe.job("memory", key, content=content, max_tokens=most, entries=place)
 
             reply = await caller.summarize(await anyio.to_thread.run_sync(made, abandon_on_cancel=True))
             found = StoredSummary(reply.text, 0, reply.input_tokens or 0, reply.output_tokens or 0)

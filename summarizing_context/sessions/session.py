@@ -36,8 +36,7 @@ from summarizing_context.stores.base import Checkpoint, Place
 from summarizing_context.views import view as states
 from summarizing_context.views.builder import View, Viewer
 from summarizing_context.views.header import memories_in
-from summarizing_context.worker.jobs import SessionWork
-from summarizing_context.worker.worker import Worker
+from summarizing_context.worker.worker import SessionWork, Worker
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,7 +324,7 @@ class Session:
         self.last_error: str | None = None
         self._checkpoint_looked_for = 0  # messages when it was last looked whether one is due
         self._kept_closings: set[int] = set()  # what the store knows of where views have ended segments
-        self.worker.before_call = self._keep_closings
+        self.worker.before_call, self.worker.start_tokens = self._keep_closings, self._start_tokens
         self._segments_seen = 0
         self.waking: asyncio.Handle | None = None  # the call of `wake` that is due
         self._following = anyio.Lock(fast_acquire=True)  # one history after the other
@@ -361,7 +360,7 @@ class Session:
                 log.take_interruptions(state.interruptions)
                 self.views.restore(key, state)
                 self.summaries.seen.update(log.hashes[: state.leaves])  # an earlier process has read them
-        self.worker.failed, self.worker.last_error, self.worker.last_error_at = stored.failure
+        self.worker.failure = stored.failure
         self.views.load_records(await self.store.list_activations(self.id))
         await self.worker.recall()
         if (latest := self.views.latest) is not None and latest.provider:  # a provider asked, in an earlier process
@@ -373,7 +372,6 @@ class Session:
         """Count time and messages from the log as it was loaded or restored."""
         self.requested_at = self.clock.now()  # the view of then comes first, before any for a cold cache
         self._checkpoint_looked_for = len(self.log)
-        self.worker.start_tokens = self._start_tokens()
 
     def _decoded(self, stored: Sequence[base.StoredEntry]) -> tuple[list[Entry], list[tuple[int, bytes]]]:
         """Return entries as the log holds them, and facts that were derived again, as the store keeps them."""
@@ -648,7 +646,7 @@ class Session:
         """Have the background look for work, from the size of the log on from which a view may soon show summaries."""
         self.waking = None
         if not self.foreground.is_frozen:
-            self.worker.start_tokens, self.summaries.is_near = self._start_tokens(), self.views.look_ahead()
+            self.summaries.is_near = self.views.look_ahead()
             self.worker.wake()
         if self.learner is not None and not self.closed:
             self.learner.wake()
@@ -790,7 +788,6 @@ class Session:
         figures = self.views.apply(change, made)
         if figures is None:
             return False
-        self.worker.start_tokens = self._start_tokens()
         self.activations[change.report.reason] += 1
         duration = self.clock.now() - began
         self.notify("activation", {**change.report._asdict(), **figures, "duration": duration})

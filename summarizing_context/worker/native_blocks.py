@@ -19,11 +19,9 @@ from summarizing_context.log.entries import output_hash, recipe_hash
 from summarizing_context.stores.base import SummaryKey
 from summarizing_context.summarizers.base import SummaryReply
 from summarizing_context.summarizers.native import Compactor, NativeRequest
-from summarizing_context.summarizers.resilience import ResilientSummarizer, RetrySchedule
+from summarizing_context.summarizers.resilience import ResilientSummarizer
 from summarizing_context.summarizers.sdk import Fault
-from summarizing_context.worker.jobs import SessionWork, answered_once
-
-_KEY = "native"
+from summarizing_context.worker.worker import SessionWork
 
 logger = logging.getLogger(__name__)
 
@@ -59,65 +57,61 @@ class Target(NamedTuple):
 class NativeBlocks:
     """Those of one session. The caps of `gate` count for them."""
 
+    name = "native"
     target: Callable[[], Target | None]  # what is wanted now
     request: Callable[[Target, str], NativeRequest]  # what is sent for it, to a model
     on_trouble: Callable[[str], None]
 
     def __init__(self, work: SessionWork, compactor: Compactor, gate: ResilientSummarizer) -> None:
-        self.work, self.compactor, self._gate = work, compactor, gate
-        self.retries = RetrySchedule(work.settings.breaker_cooldown)
+        self._work, self._compactor, self._gate = work, compactor, gate
         self._blocks, self._version = list[NativeBlock](), work.log.version  # of the log for which they are
         self._is_warned = False
 
     def _model(self, provider: str) -> str:
-        return "/".join(provider.split("/")[1:-1]) or str(self.work.settings.model)
+        return "/".join(provider.split("/")[1:-1]) or str(self._work.settings.model)
 
     def recipe_for(self, provider: str) -> str | None:
         """Return the recipe of blocks that a view may show; None for one of another provider."""
-        if provider and provider.partition("/")[0] != self.compactor.provider:
+        if provider and provider.partition("/")[0] != self._compactor.provider:
             return None
-        return recipe_hash({"native": 1, "by": self.compactor.recipe, "model": self._model(provider)})
+        return recipe_hash({"native": 1, "by": self._compactor.recipe, "model": self._model(provider)})
 
     def ready(self, provider: str) -> list[NativeBlock]:
         """Return the blocks that a view may show, the one that covers most last."""
-        if self._version != self.work.log.version:
-            self._blocks, self._version = [], self.work.log.version
-        recipe = self.recipe_for(provider)
+        recipe = self.recipe_for(provider) if self._version == self._work.log.version else None
         return sorted((one for one in self._blocks if one.recipe == recipe), key=lambda one: one.stop)
 
     @property
     def is_due(self) -> bool:
-        return not self.retries.rests(_KEY, self.work.clock.now()) and self.target() is not None
+        return self.target() is not None
 
     async def ask(self) -> None:
         """Take the block from the store, or have the provider write it."""
-        log, clock, target = self.work.log, self.work.clock, self.target()
-        began, version = clock.now(), log.version
+        log, target = self._work.log, self.target()
         if target is None or (recipe := self.recipe_for(target.provider)) is None:
             return
-        key = SummaryKey(output_hash("".join(log.hashes[: target.leaves])), recipe)
+        version, key = log.version, SummaryKey(output_hash("".join(log.hashes[: target.leaves])), recipe)
 
         async def written() -> SummaryReply:
             if self.target() != target:
                 raise SummarizerNotReady("the view has changed meanwhile")
             asked = self.request(target, self._model(target.provider))
-            return await self._gate.admitted(self.compactor.compact(asked), asked.tokens)
+            return await self._gate.admitted(self._compactor.compact(asked), asked.tokens)
 
-        try:
-            reply = await answered_once(self.work, key, written, self)
-            await log.foreground.thawed()
-            if version == log.version:
-                block = NativeBlock(recipe, target.leaves, target.stop, json.loads(reply.text))
-                self._blocks = [*self.ready(target.provider)[-1:], block]
-            self.retries.recover(_KEY, began)
-            self._is_warned = False
-        except SummarizerNotReady as error:
-            self.retries.note(_KEY, error, clock.now())
-        except Exception as error:  # of the provider, its SDK or the store: it must not end the worker
-            is_final = error.args[:1] == (Fault.REQUEST,)  # it is asked for less and less often
-            self.retries.note(_KEY, SummarizerRefused(*error.args) if is_final else error, clock.now())
-            said = error.args[0] if error.args and isinstance(error.args[0], str) else type(error).__name__
-            text = f"no block by {self.compactor.provider} itself: {said}. Views show summaries in its place"
-            self.on_trouble(text)
-            logger.log(logging.INFO if self._is_warned else logging.WARNING, "native: %s", text)
-            self._is_warned = True
+        reply = await self._work.answered_once(key, written)
+        await log.foreground.thawed()
+        if version == log.version:
+            block = NativeBlock(recipe, target.leaves, target.stop, json.loads(reply.text))
+            self._blocks, self._version = [*self.ready(target.provider)[-1:], block], version
+        self._is_warned = False
+
+    def failed(self, error: Exception) -> Exception:
+        """Have views show summaries. What the provider calls a wrong request is asked for less and less often."""
+        if isinstance(error, SummarizerNotReady):
+            return error
+        said = error.args[0] if error.args and isinstance(error.args[0], str) else type(error).__name__
+        text = f"no block by {self._compactor.provider} itself: {said}. Views show summaries in its place"
+        self.on_trouble(text)
+        logger.log(logging.INFO if self._is_warned else logging.WARNING, "native: %s", text)
+        self._is_warned = True
+        return SummarizerRefused(*error.args) if error.args[:1] == (Fault.REQUEST,) else error

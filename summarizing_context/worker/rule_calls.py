@@ -26,11 +26,9 @@ from summarizing_context.log.kept_texts import StandingRule
 from summarizing_context.messages.reading import encodable
 from summarizing_context.messages.redaction import redact_reading
 from summarizing_context.messages.rendering import render_typed
-from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.stores.base import SummaryKey
-from summarizing_context.summarizers.base import SummaryJob, SummaryReply
-from summarizing_context.summarizers.resilience import RetrySchedule
-from summarizing_context.worker.jobs import SessionWork, answered_once
+from summarizing_context.summarizers.base import SummaryReply
+from summarizing_context.worker.worker import SessionWork
 
 _LONGEST_QUOTE = 300  # characters; what is longer is a document that was pasted
 _TYPED = 8_000  # characters that are enough for a request
@@ -47,7 +45,6 @@ _LINE = re.compile(
 _DOUBLE, _SINGLE = "“”„‟«»「」『』", "‘’‚‛`´"  # marks that a model writes as others
 _MARKS = str.maketrans(dict.fromkeys(_DOUBLE, '"') | dict.fromkeys(_SINGLE, "'"))
 _ENDS = " .,;:…"
-_KEY = "rules"
 
 logger = logging.getLogger(__name__)
 
@@ -60,29 +57,27 @@ def _read_reply(
     A quote counts for the message that it names, or else for the nearest in which it stands. `earlier` are the quotes
     of rules of earlier messages.
     """
-    lines = [found for line in reply.text.splitlines() if len(line) <= 1_000 and (found := _LINE.match(line))]
+    lines = [line for text in reply.text.splitlines() if len(text) <= 1_000 and (line := _LINE.match(text))]
     if not lines:
         says_none = re.fullmatch(r"\W*none\W*", reply.text, re.IGNORECASE)
         judged = spoken[:1] if says_none and reply.truncated else spoken  # of the others a cut reply may say more
         return {entry.data: Verdict() if says_none else PASSED for _, entry, _ in judged}
     typed = [text for _, _, text in spoken]
+    said = [(line["what"][0].lower(), int(line["message"]) - 1, line["quote"]) for line in lines]
     rules: dict[tuple[int, str], Rule] = {}
-    for line in lines:
-        said = None if line["what"][0] in "eEtT" else _found(line["quote"], int(line["message"]) - 1, typed)
-        if said is not None:
-            rules.setdefault(said, Rule(said[1], "prefer" if line["what"][0] in "pP" else "must"))
+    for what, named, quote in said:
+        if what in "mp" and (found := _found(quote, named, typed)) is not None:
+            rules.setdefault(found, Rule(found[1], "prefer" if what == "p" else "must"))
     known = [(-1, quote) for quote in earlier] + list(rules)
     ends: dict[tuple[int, str], None] = {}
-    for line in lines:
-        number = int(line["message"]) - 1
-        if line["what"][0] in "eE" and number < len(typed):
-            wanted = _words(line["quote"])
-            ends.update(((number, quote), None) for at, quote in known if at < number and _words(quote) == wanted)
+    for what, named, ended in said:
+        if what == "e" and named < len(typed):
+            same = (quote for at, quote in known if at < named and _words(quote) == _words(ended))
+            ends.update(((named, quote), None) for quote in same)
+    if reply.truncated:  # of the last message that it names more rules may be missing, and of all after it
+        spoken = spoken[: max(1, *(named for _, named, _ in said))]
     verdicts: dict[bytes, Verdict] = {}
     for number, (_, entry, _) in enumerate(spoken):
-        # of the last message that a cut reply names more rules may be missing, and of all after it
-        if reply.truncated and number and number >= max(int(line["message"]) for line in lines) - 1:
-            break
         said_in = [rule for (at, _), rule in rules.items() if at == number]
         whole = _flat("\n".join(entry.read(0).reading.typed)) if said_in else ""
         own = tuple(rule for rule in said_in if rule.quote in whole)  # not what the cut made
@@ -117,15 +112,19 @@ def _words(quote: str) -> str:
 class RuleCalls:
     """Those of one session."""
 
+    name = "rules"
+
     def __init__(self, work: SessionWork) -> None:
-        self._work, self.retries = work, RetrySchedule(work.settings.breaker_cooldown)
+        self._work = work
         self._begun = -1, 0  # version of the log, and where the messages end that are asked about at present
 
     @property
     def is_due(self) -> bool:
-        """Whether a call may begin now."""
-        rests = self.retries.rests(_KEY, self._work.clock.now()) or self._batch_stop() is None
-        return not rests and self._work.caller.ready_in() == 0.0
+        return self._work.caller.ready_in() == 0.0 and self._batch_stop() is not None
+
+    def failed(self, error: Exception) -> Exception:
+        logger.info("standing rules could not be asked for", extra={"cause": type(error).__name__})
+        return error
 
     def _batch_stop(self) -> int | None:
         """The entry before which the next request ends; None while too little has been typed for one.
@@ -142,74 +141,48 @@ class RuleCalls:
             return self._begun[1]
         if waiting[0] >= log.covered_by_segments:
             return None if log.rules.is_judged else len(log)
-
-        def segment_of(index: int) -> int:
-            return bisect_right(log.segments, index, key=lambda segment: segment.stop)
-
-        first = segment_of(waiting[0])
+        first = bisect_right(log.segments, waiting[0], key=lambda segment: segment.stop)
         last = first + min(max(1, first), _SEGMENTS) - 1
-        typed = 0
-        for index in waiting:
-            if (at := segment_of(index)) > last or at == len(log.segments):
-                break
-            typed += log.entries[index].typed_length
-            if typed >= _TYPED:
-                return log.segments[at].stop
+        for segment in log.segments[first : last + 1]:
+            before = waiting[: bisect_left(waiting, segment.stop)]
+            if sum(log.entries[index].typed_length for index in before) >= _TYPED:
+                return segment.stop
         return log.segments[last].stop if last < len(log.segments) else None
 
     async def ask(self) -> None:
         """Ask about the messages of the next request, as many as it has room for."""
-        log, recipe, background, began = (
-            self._work.log,
-            self._work.recipe,
-            self._work.background,
-            self._work.clock.now(),
-        )
+        log, recipe, background = self._work.log, self._work.recipe, self._work.background
         if (stop := self._batch_stop()) is None:
             return
+
+        # what is asked
+        self._begun = log.version, stop
+        waiting: dict[bytes, tuple[int, Entry]] = {}  # the same message is asked about once
+        for index in log.rules.open[: bisect_left(log.rules.open, stop)]:
+            waiting.setdefault((entry := log.entries[index]).data, (index, entry))
+        known = [(rule, log.entries[rule.message]) for rule in log.rules.known_before(log.rules.open[0])[:_KNOWN]]
+        gather = partial(self._gather, list(waiting.values()), known)
+        messages, earlier, content = await background.run(gather)
+        verdicts = {entry.data: Verdict() for _, entry, text in messages if not text}
+
+        # what the model says, or has said in any session that asked the same
+        if spoken := [one for one in messages if one[2]]:
+            key = SummaryKey(output_hash(content), recipe.hash_of("rules", _REPLY))
+            place = range(spoken[0][0], spoken[-1][0] + 1)
+            job = recipe.job("rules", key, content=content, max_tokens=_REPLY, entries=place)
+
+            def settles(cut: SummaryReply) -> bool:
+                return PASSED in _read_reply(cut, spoken, earlier).values()
+
+            reply = await self._work.answered_once(key, partial(self._work.caller.summarize, job), settles)
+            verdicts |= await background.run(partial(_read_reply, reply, spoken, earlier))
+
+        await log.foreground.thawed()
+        kept = log.judge(verdicts)  # of messages that are still in the log
         try:
-            # what is asked
-            self._begun = log.version, stop
-            waiting: dict[bytes, tuple[int, Entry]] = {}  # the same message is asked about once
-            for index in log.rules.open[: bisect_left(log.rules.open, stop)]:
-                waiting.setdefault((entry := log.entries[index]).data, (index, entry))
-            held = log.rules.known_before(log.rules.open[0])[:_KNOWN]
-            known = [(rule, log.entries[rule.message]) for rule in held]
-            gather = partial(self._gather, list(waiting.values()), known)
-            messages, earlier, content = await background.run(gather)
-            verdicts = {entry.data: Verdict() for _, entry, text in messages if not text}
-
-            # what the model says, or has said in any session that asked the same
-            if spoken := [one for one in messages if one[2]]:
-                key = SummaryKey(output_hash(content), recipe.hash_of("rules", _REPLY))
-                job = SummaryJob(
-                    kind="rules",
-                    instructions=recipe.instructions("rules", _REPLY),
-                    content=content,
-                    max_tokens=_REPLY,
-                    rank=0,
-                    start=spoken[0][0],
-                    stop=spoken[-1][0] + 1,
-                    source_tokens=estimate_text(content),
-                    range_hash=key.range_hash,
-                    recipe_hash=key.recipe_hash,
-                )
-
-                def settles(cut: SummaryReply) -> bool:
-                    return PASSED in _read_reply(cut, spoken, earlier).values()
-
-                reply = await answered_once(self._work, key, partial(self._work.caller.summarize, job), self, settles)
-                verdicts |= await background.run(partial(_read_reply, reply, spoken, earlier))
-
-            await log.foreground.thawed()
-            kept = log.judge(verdicts)  # of messages that are still in the log
             await self._work.store.save_verdicts(self._work.settings.session_id, kept)
-            self.retries.recover(_KEY, began)
         except StoreError as error:
             logger.warning("verdicts on standing rules could not be kept", exc_info=error)
-        except Exception as error:  # of the model, ours, or a foreign object's: it must not end the worker
-            self.retries.note(_KEY, error, self._work.clock.now())
-            logger.info("standing rules could not be asked for", extra={"cause": type(error).__name__})
 
     def _gather(
         self, waiting: Sequence[tuple[int, Entry]], known: Sequence[tuple[StandingRule, Entry]]
