@@ -33,7 +33,7 @@ from summarizing_context.stores.base import (
 from summarizing_context.summarizers.base import Caller, SummaryJob
 from summarizing_context.summarizers.resilience import RetrySchedule
 from summarizing_context.summarizers.verification import HUMAN, Item, decode_items
-from summarizing_context.worker.worker import SessionWork, paid_once
+from summarizing_context.worker.worker import Worker
 
 logger = logging.getLogger(__name__)
 
@@ -52,12 +52,12 @@ class MemoryExtractor:
     """What one session teaches. A model reads piece by piece what it has summarized. Without one, rules read at once
     all that the human said: constraints, decisions and definitions."""
 
-    def __init__(self, work: SessionWork, redact: Redact | None) -> None:
-        self.log, self.ledger, self.summaries, self.store = work.log, work.ledger, work.summaries, work.store
-        self.recipe, self.clock, self.notify, self.redact = work.recipe, work.clock, work.notify, redact
-        self.scope = MemoryScope(work.settings.project, work.settings.session_id)
-        self.caller = work.caller if work.recipe.maker == "model" else None
-        self._retries = RetrySchedule(work.settings.breaker_cooldown)
+    def __init__(self, worker: Worker, redact: Redact | None) -> None:
+        self.log, self.ledger, self.summaries, self.store = worker.log, worker.ledger, worker.summaries, worker.store
+        self.recipe, self.clock, self.notify, self.redact = worker.recipe, worker.clock, worker.notify, redact
+        self.scope = MemoryScope(worker.settings.project, worker.settings.session_id)
+        self.caller = worker.caller if worker.recipe.maker == "model" else None
+        self._held, self._retries = worker.held, RetrySchedule(worker.settings.breaker_cooldown)
         self._task: asyncio.Task[None] | None = None
         self._closed = False
         self.dropped = 0  # proposals that the record did not bear out
@@ -128,7 +128,7 @@ class MemoryExtractor:
             start, stop = self._stops.get(leaf, segment.start), segment.stop
             if leaf == len(segments):
                 stop = min(stop, self._asked)
-            elif stop > self._asked and not self.summaries.is_ready(Node(leaf, leaf + 1)):
+            elif stop > self._asked and self.summaries.summary(Node(leaf, leaf + 1)) is None:
                 continue
             if start < stop:
                 digests = [entry.digest for entry in log.entries[segment.start : stop]]
@@ -232,7 +232,7 @@ class MemoryExtractor:
         """Return what a model answers, or has answered before; None where the piece is no longer there."""
         session, recipe = self.scope.session_id, self.recipe
         key = SummaryKey(piece.hash, recipe.hash_of("memory", recipe.memory_tokens))
-        async with paid_once(self.store, recipe, key, self):
+        async with self._held(key):
             if recipe.shared and (known := (await self.store.find_summaries(session, [key])).get(key)):
                 return known.text
             if self._is_new:

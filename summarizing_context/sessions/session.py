@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
-from dataclasses import InitVar, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import takewhile
 from typing import Any, NamedTuple, cast
@@ -36,7 +36,7 @@ from summarizing_context.stores.base import Checkpoint, Place
 from summarizing_context.views import view as states
 from summarizing_context.views.builder import View, Viewer
 from summarizing_context.views.header import memories_in
-from summarizing_context.worker.worker import SessionWork, Worker
+from summarizing_context.worker.worker import Worker
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ class CacheLedger:
         took = told or _estimate(sent, cache, price, sent.tokens, sent.kept if sent.is_warm else 0)
         scale = took.total / max(1, sent.tokens) if told is not None else 1.0
         was_cached = self._is_cached or told is None
-        self._is_cached = self._is_cached or (told is not None and took.total > took.input)
+        self._is_cached |= told is not None and took.total > took.input
 
         # a beginning that stayed, and is paid for again
         kept = int(sent.kept * scale) if was_cached and sent.kept * scale >= cache.min_tokens else 0
@@ -164,17 +164,16 @@ class CacheLedger:
         # what a plain client takes
         whole = int(sent.whole * scale)
         window = sent.window.window or (self._models.window_of(model) if model else None)
-        self._is_full = self._is_full or (window is not None and whole > window)
+        self._is_full |= window is not None and whole > window
         if not self._is_full:
             plain = Took(whole)
             if self._is_cached or told is None:
                 plain = _estimate(sent, cache, price, whole, int(sent.plain_kept * scale))
             more |= {**_spent("plain_", replace(plain, output=took.output), price), "compared_cost": more["cost"]}
-        before = {name: getattr(self._counted, name) for name in more}
-        now: dict[str, Any] = {
-            name: None if None in (before[name], value) else before[name] + value for name, value in more.items()
-        }
-        return replace(self._counted, **now)
+        for name, value in more.items():
+            before = getattr(self._counted, name)
+            more[name] = None if before is None or value is None else before + value
+        return replace(self._counted, **more)  # type: ignore[arg-type]
 
 
 def _spent(whose: str, took: Took, price: ModelPrice | None) -> dict[str, float | None]:
@@ -299,14 +298,14 @@ class FollowReport(NamedTuple):
 class Session:
     """A log and what is shown of it. All methods belong to the event loop in which it was opened."""
 
-    work: InitVar[SessionWork]
     views: Viewer
     worker: Worker
     learner: Any  # the `MemoryExtractor` where memories are learnt, else None
     intake: Intake
     announce: Callable[[dict[str, Any]], Awaitable[None]] | None  # returns when hooks have acted
 
-    def __post_init__(self, work: SessionWork) -> None:
+    def __post_init__(self) -> None:
+        work = self.worker
         self.settings, self.log, self.summaries, self.ledger = work.settings, work.log, work.summaries, work.ledger
         self.store, self.clock, self.notify, self.read_only = work.store, work.clock, work.notify, work.read_only
         self.counter, self.in_thread = self.intake.counter, self.intake.in_thread  # which runs what takes long
@@ -701,7 +700,8 @@ class Session:
                     if not waits and is_announced:
                         return await finish_despite_cancellation(self._make(change, decide, began))
                 if waits:
-                    await self.worker.wait_idle(until - self.loop.time())
+                    with anyio.move_on_after(until - self.loop.time()):
+                        await self.worker.wait_idle()
                     continue
                 if not is_next:
                     is_behind = self._announcing.locked()
