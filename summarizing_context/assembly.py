@@ -37,10 +37,9 @@ from summarizing_context.summarizers.providers import make_caller, make_model
 from summarizing_context.summarizers.resilience import ResilientSummarizer
 from summarizing_context.views.builder import Viewer
 from summarizing_context.views.header import Sources
-from summarizing_context.worker.jobs import Recipe, SessionWork
-from summarizing_context.worker.native_blocks import NativeBlocks
+from summarizing_context.worker.side_calls import NativeBlocks, RuleCalls
 from summarizing_context.worker.summary_cache import SummaryCache
-from summarizing_context.worker.worker import Worker
+from summarizing_context.worker.worker import Recipe, Worker
 
 logger = logging.getLogger(__name__)
 
@@ -197,7 +196,8 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
         ledger = SessionLedger(log, tool_rules, error_line, decisions)
 
         # what makes the summaries, in the background
-        work = SessionWork(
+        provider = None if is_extractive or options.summarizer is not None else settings.summarizer
+        worker = Worker(
             settings=settings,
             log=log,
             summaries=summaries,
@@ -205,11 +205,16 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
             store=store,
             caller=caller,
             recipe=recipe,
+            origin={"made_by": recipe.maker, "provider": provider, "model": caller.model},
             clock=clock,
             background=background,
             notify=notify,
             read_only=options.read_only,
         )
+        if isinstance(caller, ResilientSummarizer):
+            caller.on_trouble = worker.note_trouble
+        if not is_extractive:
+            RuleCalls(worker)
         native = None
         if settings.native == "prefer" and not options.read_only:
             wants, names = f"native = 'prefer' with summarizer = {settings.summarizer!r}", sorted(PROVIDERS)
@@ -223,19 +228,15 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
             keys = filter(None, (settings.api_key, *map(os.environ.get, model.key_variables)))
             account = hashlib.sha256("".join(keys).encode()).hexdigest()[:12]
             compactor = Compactor(model, f"{model.recipe};account={account}")
-            native = NativeBlocks(work, compactor, cast(ResilientSummarizer, own_caller))
+            native = NativeBlocks(worker, compactor, cast(ResilientSummarizer, own_caller))
             opened.push_async_callback(model.close)
-        provider = None if is_extractive or options.summarizer is not None else settings.summarizer
-        worker = Worker(work, native, {"made_by": recipe.maker, "provider": provider, "model": caller.model})
-        if isinstance(caller, ResilientSummarizer):
-            caller.on_trouble = worker.note_trouble
 
         # what learns memories: the model that makes the summaries, or rules where there is none
-        learner = MemoryExtractor(work, redact) if settings.memory_extract and not options.read_only else None
+        learner = MemoryExtractor(worker, redact) if settings.memory_extract and not options.read_only else None
         prices_of_rows = Price(remembering(counter.count), settings.image_tokens)
         intake = Intake(counter, in_thread, log.verdicts)
         views = Viewer(Sources(log, summaries, ledger, settings, prices_of_rows), counter.name, native)
-        session = Session(work, views, worker, learner=learner, intake=intake, announce=options.announce)
+        session = Session(views, worker, learner=learner, intake=intake, announce=options.announce)
         await session.load()
         closing = opened.pop_all()
     return SummarizingContext(

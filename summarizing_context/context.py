@@ -307,14 +307,14 @@ class SummarizingContext:
         missing = session.summaries.without_summary()
         state = ActivationState() if session.views.latest is None else session.views.latest.state
         cost = None if price is None else price.cost(calls.input_tokens, calls.output_tokens, calls.cached_tokens)
-        told = calls.last_error or worker.last_error or self.memory.last_error or session.last_error
+        told = calls.last_error or worker.failure.error or self.memory.last_error or session.last_error
         return Statistics(
             messages=len(self),
             history_tokens=log.history_tokens,
             segments=len(log.segments),
             summaries_ready=len(log.segments) - len(missing),
             summaries_pending=worker.pending,
-            summaries_failed=worker.failed,
+            summaries_failed=worker.failure.failed,
             activations=session.activations.total(),
             activations_by_reason=dict(session.activations),
             model_calls=calls.model_calls,
@@ -343,7 +343,7 @@ class SummarizingContext:
             token_counter=session.counter.name,
             store=session.store.name,
             last_error=told or (learner and learner.last_error),
-            last_error_at=worker.last_error_at,
+            last_error_at=worker.failure.at,
         )
 
     def __len__(self) -> int:

@@ -22,12 +22,11 @@ from summarizing_context.messages.redaction import Redact, redact_reading
 from summarizing_context.messages.rendering import cut_results
 from summarizing_context.messages.search_terms import stems
 from summarizing_context.messages.text import cleaned, split_prose
-from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.stores.base import KeptMemory, MemoryScope, NewMemory, SummaryKey, keep_memories
 from summarizing_context.summarizers.base import Caller, SummaryJob, SummaryReply
 from summarizing_context.summarizers.resilience import RetrySchedule
 from summarizing_context.summarizers.verification import HUMAN, Item, decode_items
-from summarizing_context.worker.jobs import SessionWork, answered_once
+from summarizing_context.worker.worker import Worker
 
 logger = logging.getLogger(__name__)
 
@@ -46,11 +45,11 @@ class MemoryExtractor:
     """What one session teaches. A model reads piece by piece what it has summarized. Without one, rules read at once
     all that the human said: constraints, decisions and definitions."""
 
-    def __init__(self, work: SessionWork, redact: Redact | None) -> None:
-        self.work, self.log, self.store, self.clock, self.redact = work, work.log, work.store, work.clock, redact
-        self.scope = MemoryScope(work.settings.project, work.settings.session_id)
-        self.caller = work.caller if work.recipe.maker == "model" else None
-        self._retries = RetrySchedule(work.settings.breaker_cooldown)
+    def __init__(self, worker: Worker, redact: Redact | None) -> None:
+        self.worker, self.log, self.store, self.clock = worker, worker.log, worker.store, worker.clock
+        self.redact, self.scope = redact, MemoryScope(worker.settings.project, worker.settings.session_id)
+        self.caller = worker.caller if worker.recipe.maker == "model" else None
+        self._retries = RetrySchedule(worker.settings.breaker_cooldown)
         self._task: asyncio.Task[None] | None = None
         self._closed = False
         self.dropped = 0  # proposals that the record did not bear out
@@ -64,7 +63,7 @@ class MemoryExtractor:
         self._stops: dict[int, int] = {}  # by leaf: the entry up to which it was read
         self._first = 0  # leaves before it were read
         self._asked = 0  # entries before it are to be read now
-        self._sources = Sources(self.work.recipe.redact, numbered=True, thinking=self.log.settings.summarize_thinking)
+        self._sources = Sources(self.worker.recipe.redact, numbered=True, thinking=self.log.settings.summarize_thinking)
 
     def opened(self, stop: int, updated_at: str) -> None:
         """The log held so many entries when it was opened, the last of that time (ISO 8601, UTC)."""
@@ -122,7 +121,7 @@ class MemoryExtractor:
             start, stop = self._stops.get(leaf, segment.start), segment.stop
             if leaf == len(segments):
                 stop = min(stop, self._asked)
-            elif stop > self._asked and not self.work.summaries.is_ready(Node(leaf, leaf + 1)):
+            elif stop > self._asked and self.worker.summaries.summary(Node(leaf, leaf + 1)) is None:
                 continue
             if start < stop:
                 digests = [entry.digest for entry in log.entries[segment.start : stop]]
@@ -206,7 +205,7 @@ class MemoryExtractor:
         if not self._is_new:
             self._stops |= {piece.leaf: piece.stop for piece in pieces}
         for one, memory in zip(kept, memories, strict=False):
-            notify_of_memory(self.work.notify, one, memory.metadata)
+            notify_of_memory(self.worker.notify, one, memory.metadata)
 
     def _fail(self, error: Exception) -> None:
         known = isinstance(error, SummarizerError | StoreError)
@@ -215,23 +214,22 @@ class MemoryExtractor:
 
     async def _read_by_model(self, piece: _Piece, caller: Caller) -> tuple[list[Item], int]:
         """Return what a model proposes, or has proposed before, and how many the record does not bear out."""
-        recipe, hashes, segment = self.work.recipe, self.log.hashes, self._segment(piece.leaf)
+        recipe, hashes, segment = self.worker.recipe, self.log.hashes, self._segment(piece.leaf)
         most, entries = recipe.memory_tokens, self.log.entries[piece.start : piece.stop]
         key = SummaryKey(piece.hash, recipe.hash_of("memory", most))
         source = self._sources.source(segment, hashes[piece.leaf - segment.part] if segment.parts > 1 else "", entries)
 
         def job() -> SummaryJob:
             content = cut_results(source())  # without the middles of long results: what lasts is seldom in them
-            asked, place = (recipe.instructions("memory", most), content, most), (0, piece.start, piece.stop)
-            size = estimate_text(content)
-            return SummaryJob("memory", *asked, *place, size, piece.hash, recipe_hash=key.recipe_hash)
+            place = range(piece.start, piece.stop)
+            return recipe.job("memory", key, content=content, max_tokens=most, entries=place)
 
         async def ask() -> SummaryReply:
             if self._is_new:
                 raise SummarizerNotReady("the log was replaced meanwhile")
             return await caller.summarize(await anyio.to_thread.run_sync(job, abandon_on_cancel=True))
 
-        found, dropped = decode_items((await answered_once(self.work, key, ask, self)).text)
+        found, dropped = decode_items(await self.worker.answered_once(key, ask))
         within = (item for item in found if item.message <= len(entries))
         return [item._replace(message=piece.start + item.message - 1) for item in within], dropped
 
@@ -240,7 +238,7 @@ class MemoryExtractor:
         log, rules = self.log.entries, self.log.rules.facts()
         within = {index for piece in pieces for index in range(piece.start, piece.stop)}
         facts = [fact for fact in rules if not fact.superseded]
-        facts += (fact for fact in self.work.ledger.facts() if fact.kind == "decision")
+        facts += (fact for fact in self.worker.ledger.facts() if fact.kind == "decision")
         said = {_flat(fact.value) for fact in facts}
         gone = sorted({_flat(fact.value) for fact in rules if fact.superseded} - said)
         found = [

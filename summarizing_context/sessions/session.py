@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
-from dataclasses import InitVar, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import takewhile
 from typing import Any, NamedTuple, cast
@@ -48,7 +48,6 @@ from summarizing_context.stores.base import Checkpoint
 from summarizing_context.views import view as states
 from summarizing_context.views.builder import View, Viewer
 from summarizing_context.views.header import memories_in
-from summarizing_context.worker.jobs import SessionWork
 from summarizing_context.worker.worker import Worker
 
 
@@ -161,7 +160,7 @@ class CacheLedger:
         took = told or _estimate(sent, cache, price, sent.tokens, sent.kept if sent.is_warm else 0)
         scale = took.total / max(1, sent.tokens) if told is not None else 1.0
         was_cached = self._is_cached or told is None
-        self._is_cached = self._is_cached or (told is not None and took.total > took.input)
+        self._is_cached |= told is not None and took.total > took.input
 
         # a beginning that stayed, and is paid for again
         kept = int(sent.kept * scale) if was_cached and sent.kept * scale >= cache.min_tokens else 0
@@ -177,17 +176,16 @@ class CacheLedger:
         # what a plain client takes
         whole = int(sent.whole * scale)
         window = sent.window.window or (self._models.window_of(model) if model else None)
-        self._is_full = self._is_full or (window is not None and whole > window)
+        self._is_full |= window is not None and whole > window
         if not self._is_full:
             plain = Took(whole)
             if self._is_cached or told is None:
                 plain = _estimate(sent, cache, price, whole, int(sent.plain_kept * scale))
             more |= {**_spent("plain_", replace(plain, output=took.output), price), "compared_cost": more["cost"]}
-        before = {name: getattr(self._counted, name) for name in more}
-        now: dict[str, Any] = {
-            name: None if None in (before[name], value) else before[name] + value for name, value in more.items()
-        }
-        return replace(self._counted, **now)
+        for name, value in more.items():
+            before = getattr(self._counted, name)
+            more[name] = None if before is None or value is None else before + value
+        return replace(self._counted, **more)  # type: ignore[arg-type]
 
 
 def _spent(whose: str, took: Took, price: ModelPrice | None) -> dict[str, float | None]:
@@ -314,14 +312,14 @@ class FollowReport(NamedTuple):
 class Session:
     """A log and what is shown of it. All methods belong to the event loop in which it was opened."""
 
-    work: InitVar[SessionWork]
     views: Viewer
     worker: Worker
     learner: Any  # the `MemoryExtractor` where memories are learnt, else None
     intake: Intake
     announce: Callable[[dict[str, Any]], Awaitable[None]] | None  # returns when hooks have acted
 
-    def __post_init__(self, work: SessionWork) -> None:
+    def __post_init__(self) -> None:
+        work = self.worker
         self.settings, self.log, self.summaries, self.ledger = work.settings, work.log, work.summaries, work.ledger
         self.store, self.clock, self.notify, self.read_only = work.store, work.clock, work.notify, work.read_only
         self.counter, self.in_thread = self.intake.counter, self.intake.in_thread  # which runs what takes long
@@ -339,7 +337,7 @@ class Session:
         self.last_error: str | None = None
         self._checkpoint_looked_for = 0  # messages when it was last looked whether one is due
         self._kept_closings: set[int] = set()  # what the store knows of where views have ended segments
-        self.worker.before_call = self._keep_closings
+        self.worker.before_call, self.worker.start_tokens = self._keep_closings, self._start_tokens
         self._segments_seen = 0
         self.waking: asyncio.Handle | None = None  # the call of `wake` that is due
         self._following = anyio.Lock(fast_acquire=True)  # one history after the other
@@ -376,7 +374,7 @@ class Session:
                 log.take_interruptions(state.interruptions)
                 self.views.restore(key, state)
                 self.summaries.seen.update(log.hashes[: state.leaves])  # an earlier process has read them
-        self.worker.failed, self.worker.last_error, self.worker.last_error_at = stored.failure
+        self.worker.failure = stored.failure
         self.views.load_records(await self.store.list_activations(self.id))
         await self.worker.recall()
         if (latest := self.views.latest) is not None and latest.provider:  # a provider asked, in an earlier process
@@ -388,7 +386,6 @@ class Session:
         """Count time and messages from the log as it was loaded or restored."""
         self.requested_at = self.clock.now()  # the view of then comes first, before any for a cold cache
         self._checkpoint_looked_for = len(self.log)
-        self.worker.start_tokens = self._start_tokens()
 
     def _decoded(self, stored: Sequence[base.StoredEntry]) -> tuple[list[Entry], list[tuple[int, bytes]]]:
         """Return entries as the log holds them, and facts that were derived again, as the store keeps them."""
@@ -682,7 +679,7 @@ class Session:
         """Have the background look for work, from the size of the log on from which a view may soon show summaries."""
         self.waking = None
         if not self.foreground.is_frozen:
-            self.worker.start_tokens, self.summaries.is_near = self._start_tokens(), self.views.look_ahead()
+            self.summaries.is_near = self.views.look_ahead()
             self.worker.wake()
         if self.learner is not None and not self.closed:
             self.learner.wake()
@@ -737,7 +734,8 @@ class Session:
                     if not waits and is_announced:
                         return await finish_despite_cancellation(self._make(change, decide, began))
                 if waits:
-                    await self.worker.wait_idle(until - self.loop.time())
+                    with anyio.move_on_after(until - self.loop.time()):
+                        await self.worker.wait_idle()
                     continue
                 if not is_next:
                     is_behind = self._announcing.locked()
@@ -824,7 +822,6 @@ class Session:
         figures = self.views.apply(change, made)
         if figures is None:
             return False
-        self.worker.start_tokens = self._start_tokens()
         self.activations[change.report.reason] += 1
         duration = self.clock.now() - began
         self.notify("activation", {**change.report._asdict(), **figures, "duration": duration})

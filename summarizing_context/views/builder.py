@@ -45,7 +45,7 @@ from summarizing_context.views.view import (
     extend_tail,
     kept_state,
 )
-from summarizing_context.worker.native_blocks import NativeBlocks, Target
+from summarizing_context.worker.side_calls import NativeBlocks, Target
 
 logger = logging.getLogger(__name__)
 
@@ -567,7 +567,7 @@ class Viewer:
         if stop > max(log.covered_by_segments, state.stop):
             # what covering the closed segments frees, and what covering the open one up to there; by the cap of
             # summaries, for where segments end must not depend on what is ready
-            cut, each = cut_at(log.segments, stop), FRAME + summaries.sizes.leaf
+            cut, each = cut_at(log.segments, stop), FRAME + summaries.leaf_tokens
             added = each * (cut.leaves - state.leaves)
             whole = tail.tokens - tail.after(cut.leaves_stop) - added if cut.leaves_stop > state.stop else 0
             if whole < room.min_free <= tail.tokens - tail.after(stop) - added - each:

@@ -37,7 +37,7 @@ from summarizing_context.views.view import (
     extend_tail,
     tail_at,
 )
-from summarizing_context.worker.native_blocks import NativeBlocks
+from summarizing_context.worker.side_calls import NativeBlocks
 
 BAND = 0.5  # of the high water, from which on an activation may come at an end
 CACHED = 0.1  # price of a token that is read from a prompt cache, over an uncached one; providers ask about that

@@ -40,7 +40,7 @@ from summarizing_context.messages.tokens import Price
 from summarizing_context.settings import HIGH_WATER, Count, Positive, Settings
 from summarizing_context.stores.base import NewActivation
 from summarizing_context.views.shrinking import LONGEST_TOKEN, shrink_message, shrink_note
-from summarizing_context.worker.native_blocks import NativeBlock
+from summarizing_context.worker.side_calls import NativeBlock
 from summarizing_context.worker.summary_cache import HEADER_TARGET, Focus
 
 WHOLE_GROUPS = -1  # of `Tail.since`

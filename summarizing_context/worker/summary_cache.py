@@ -6,6 +6,7 @@ as seen, so that `unseen_tokens` can prove that no text left the raw tail unread
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from math import inf
@@ -39,9 +40,8 @@ _FULL_READ = 40_000  # estimated tokens that one activation may have extracted a
 _SKIM_TOKENS = 100
 _REREAD = 64  # segments whose summaries a longer merge reads
 _LEAST_MERGE = 40  # tokens of an extractive one
-_SHORT = 60  # tokens below which a provisional text is skimmed
 _MOST_TOPIC = 500  # characters
-_NOTE_READ = 64_000  # estimated tokens of the covered past, the newest, that a note is made from
+_NOTE_READ = 64_000  # tokens of the covered past, the newest, that a note is made from
 
 
 _CAPS = (  # below this room: a summary, a merge
@@ -51,25 +51,7 @@ _CAPS = (  # below this room: a summary, a merge
     (inf, 1_000, 4_000),
 )
 
-ROOMS = (0, *(below for below, *_ in _CAPS[:-1]))  # one for each size
-
 HEADER_TARGET = 0.36  # share of room of the header above which the oldest summaries are merged into one
-
-
-class SummarySizes(NamedTuple):
-    """Sizes in tokens."""
-
-    leaf: int  # cap of one segment's summary
-    merge: int  # cap of a merge
-
-
-def summary_sizes(settings: Settings, room: float | None = None) -> SummarySizes:
-    """Return the sizes that the settings ask for: those that are given, else by the room of a view; by `max_tokens`
-    while no room is known."""
-    tokens = settings.max_tokens if room is None else room
-    by_budget, merge = next(caps for below, *caps in _CAPS if tokens < below)
-    leaf = settings.summary_max_tokens or max(16, min(by_budget, settings.segment_target // SUMMARIES_PER_SEGMENT))
-    return SummarySizes(leaf, 5 * leaf // 2 if settings.summary_max_tokens else merge)
 
 
 class Focus(NamedTuple):
@@ -92,25 +74,14 @@ def check_focus(focus: object) -> str:
     return line
 
 
-def note_text(focus: str, lines: str, fits: Callable[[str], bool]) -> str:
-    """The note as it is shown: its topic, and as many of its newest lines as fit. Empty if none does."""
-    kept = [line for line in lines.splitlines() if line.strip()]
-    topic = f'What concerns "{focus}", a topic that was asked for:'
-    texts = ("\n".join([topic, *kept[at:]]) for at in range(len(kept)))
-    return next((text for text in texts if fits(text)), "")
-
-
 class SummaryCache:
     """Texts of nodes. `maker` is who makes the summaries of this session: a model, or the extractive pass."""
 
     def __init__(self, log: MessageLog, *, maker: Maker, settings: Settings) -> None:
         self._log, self._settings = log, settings
         self._maker, self.by_model = maker, maker == "model"
-        self.sizes = summary_sizes(settings)
-        self._places: tuple[HeaderPlace, ...] = ()
+        self.keep((), settings.max_tokens)  # while the room of no view is known
         self.is_near = False  # the next view may cover every segment: what it may show is made ahead
-        self._requested: tuple[Node, ...] = ()  # merges that a view would show which has not been made
-        self.is_requested = False  # summaries are wanted of what no view covers
 
         # by range hash: summaries, of which the first for a hash stays; what merges take where none could be had;
         # extractive ones of segments, until a summary is ready
@@ -126,27 +97,22 @@ class SummaryCache:
         self._allowance = _FULL_READ
         self._estimate = lru_cache(256)(estimate_text)  # asked for behind each view
 
-    # notes about topics
-
-    def note_start(self, leaves: int, stop: int) -> int:
-        """Return the entry from which on a note reads a past of so many segments, and of entries up to `stop`."""
-        read = 0
-        for segment in reversed(self._log.segments[:leaves]):
-            read += segment.size // segment.parts
-            if read > _NOTE_READ:
-                return min(stop, segment.stop)
-        return self._log.leading_count
-
-    def note(self, focus: Focus, max_tokens: int) -> NodeText:
-        """Return the lines of the record that concern a topic."""
-        record = self._log.render(focus.start, focus.stop)
-        return NodeText(lines_about(record, focus.text, min(max_tokens, self.sizes.leaf)), "extractive", 1)
-
     # what is to be made
 
     def begin(self) -> None:
         """Let an activation that begins read so much at leisure."""
         self._allowance = _FULL_READ
+
+    def keep(self, places: Iterable[HeaderPlace], room: float = 0) -> None:
+        """Note what views show now: the places of their headers, and the tokens of the largest, by whose `room`
+        summaries are sized from now on, unless the settings do."""
+        if room:
+            settings, (leaf, merge) = self._settings, next(caps for below, *caps in _CAPS if room < below)
+            leaf = settings.summary_max_tokens or max(16, min(leaf, settings.segment_target // SUMMARIES_PER_SEGMENT))
+            self.leaf_tokens, self.merge_tokens = leaf, 5 * leaf // 2 if settings.summary_max_tokens else merge
+        self._places: tuple[HeaderPlace, ...] = tuple(dict.fromkeys(places))
+        self._requested: tuple[Node, ...] = ()  # merges that a view would show which has not been made
+        self.is_requested = False  # summaries are wanted of what no view covers
 
     def request(self, nodes: Iterable[HeaderNode]) -> None:
         """Have the model make what a view of these blocks would show."""
@@ -154,12 +120,12 @@ class SummaryCache:
         merges = (node.node for node in nodes if stand_ins([node]))
         self._requested = tuple(node for node in merges if node is not None and node.width > 1)
 
-    def keep(self, places: Iterable[HeaderPlace], room: float = 0) -> None:
-        """Note what views show now: the places of their headers, and the tokens of the largest, by whose `room`
-        summaries are sized from now on."""
-        if room:
-            self.sizes = summary_sizes(self._settings, room)
-        self._places, self._requested, self.is_requested = tuple(dict.fromkeys(places)), (), False
+    def reset(self) -> None:
+        """The log was replaced: places have changed, contents keep their summaries."""
+        self._merged.clear()
+        self._rollup_hashes.clear()
+        self.keep(())
+        self.is_near, self._seen_stop = False, 0
 
     def needed_merges(self) -> list[Node]:
         """Merges that views show or will show next, ready or not; and every block, where merges cost no money: none is
@@ -168,45 +134,45 @@ class SummaryCache:
             return []
 
         def tokens_of(node: Node) -> int | None:
-            return self._estimate(self.text_of(node).text) if self.is_ready(node) else None
+            return None if (own := self.summary(node)) is None else self._estimate(own.text)
 
         segments = len(self._log.segments)
-        needed = [node for place in self._places for node in place.merges] + list(self._requested)
+        needed = [*(node for place in self._places for node in place.merges), *self._requested]
         if self.is_near:
             for place in self._places or (HeaderPlace((), 0, HEADER_TARGET * self._settings.max_tokens),):
                 needed += next_merges(place, tokens_of, segments)
-        needed = [node for node in dict.fromkeys(needed) if node.stop <= segments]
         if not self.by_model:
-            needed += [block for stop in range(FOUR, segments + 1, FOUR) for block in blocks_ending_at(stop)]
-        return needed
+            needed += (block for stop in range(FOUR, segments + 1, FOUR) for block in blocks_ending_at(stop))
+        return [node for node in dict.fromkeys(needed) if node.stop <= segments]
 
     def missing(self) -> Iterator[Want]:
         """Yield what could be made now: summaries of segments, oldest first, and needed merges. Of a merge that
         cannot be made yet, those of the merges that it lacks."""
 
         def wanted(node: Node) -> Iterator[Want]:
-            if (hash := self.hash_of(node)) is not None:
-                if not self.is_ready(node):
-                    yield Want(node, hash)
-                return
-            for child in node.children:
-                if child.width > 1:
-                    yield from wanted(child)
+            if (hash := self.hash_of(node)) is None:
+                for child in node.children:
+                    if child.width > 1:
+                        yield from wanted(child)
+            elif self.summary(node) is None:
+                yield Want(node, hash)
 
         for number in (at for at, hash in enumerate(self._log.hashes) if hash not in self._ready):
             yield from wanted(Node(number, number + 1))
         for node in self.needed_merges():
             yield from wanted(node)
 
-    # which nodes there are
+    def without_summary(self, first: int = 0) -> list[int]:
+        """The segments from the `first` on that have no summary of their own."""
+        return [at for at in range(first, len(self._log.segments)) if self.summary(Node(at, at + 1)) is None]
 
-    def reset(self) -> None:
-        """The log was replaced: places have changed, contents keep their summaries."""
-        self._merged.clear()
-        self._rollup_hashes.clear()
-        self.keep(())
-        self.is_near = False
-        self._seen_stop = 0
+    def unseen_tokens(self, covered: int) -> int:
+        """Return the unread tokens of the first `covered` segments."""
+        hashes, segments = self._log.hashes, self._log.segments
+        missed = [at for at in range(covered) if hashes[at] not in self.seen]
+        return sum(segments[at].size // segments[at].parts for at in missed if segments[at].stop > self._seen_stop)
+
+    # what has been made
 
     def entries(self, node: Node) -> range:
         segments = self._log.segments
@@ -214,10 +180,9 @@ class SummaryCache:
 
     def hash_of(self, node: Node) -> str | None:
         """Return a node's range hash; None for no such node, or if a child is neither ready nor given up."""
-        start, stop = node
-        if stop - start == 1:
+        if node.stop - node.start == 1:
             leaves = self._log.hashes
-            return leaves[start] if start < len(leaves) else None
+            return leaves[node.start] if node.start < len(leaves) else None
         if node not in self._rollup_hashes:
             texts: list[str] = []
             for child in node.children:
@@ -227,14 +192,22 @@ class SummaryCache:
             self._rollup_hashes[node] = rollup_hash(rank_of(node), texts)
         return self._rollup_hashes[node]
 
-    def is_ready(self, node: Node) -> bool:
-        """Whether the session's own summary of a node is there, or it needs none."""
-        hash, (start, stop) = self.hash_of(node), node
-        return hash is not None and (hash in self._ready or (stop - start == 1 and self._is_own_summary(start)))
+    def summary(self, node: Node) -> NodeText | None:
+        """Return the session's own summary of a node, None while it is not ready. A segment may be so short that its
+        own text stands for it."""
+        if (hash := self.hash_of(node)) is None:
+            return None
+        if hash not in self._ready and node.stop - node.start == 1:
+            segment = self._log.segments[node.start]
+            if segment.parts == 1 and not segment.is_early and segment.size <= 2 * self.leaf_tokens:
+                self._ready[hash] = NodeText(self._log.render(segment.start, segment.stop), "verbatim", 0)
+                self.seen.add(hash)
+        return self._ready.get(hash)
 
-    def without_summary(self, first: int = 0) -> list[int]:
-        """The segments from the `first` on that have no summary of their own."""
-        return [at for at in range(first, len(self._log.segments)) if not self.is_ready(Node(at, at + 1))]
+    def merged_text(self, node: Node) -> NodeText | None:
+        """What a merge takes of a node: its summary, or an extract where none can be had; None while it is waited for.
+        The extract is part of the merge's key, as a summary is, and is never kept as one."""
+        return self.summary(node) or self._given_up.get(self.hash_of(node) or "")
 
     def add(self, node: Node, hash: str, text: str, maker: Maker | None = None) -> None:
         """A summary has been made, or was found, by who makes them unless a `maker` is given. The first for a hash
@@ -248,61 +221,44 @@ class SummaryCache:
         self._stand_ins.pop(hash, None)
 
         # it says something new: so does every extractive merge of it
-        places = [(node.start, node.stop)]
-        if node.width == 1 and self._merged:
-            places = [(at, at + 1) for at, other in enumerate(self._log.hashes) if other == hash]
+        same = (at for at, other in enumerate(self._log.hashes if self._merged else ()) if other == hash)
+        places = [node.start] if node.width > 1 else list(same)
         for merge in list(self._merged):
-            if is_moved or any(merge.start <= start and stop <= merge.stop for start, stop in places):
+            if is_moved or any(merge.start <= at < merge.stop for at in places):
                 del self._merged[merge]
 
     def give_up(self, hash: str, text: str) -> None:
         """No summary can be had for now: merges take this extract."""
         self._given_up[hash] = NodeText(text, "stand-in", 1)
 
-    def unseen_tokens(self, covered: int) -> int:
-        """Return the unread tokens of the first `covered` segments."""
-        hashes, segments = self._log.hashes, self._log.segments
-        missed = [at for at in range(covered) if hashes[at] not in self.seen]
-        return sum(segments[at].size // segments[at].parts for at in missed if segments[at].stop > self._seen_stop)
-
     # texts
 
     def text_of(self, node: Node) -> NodeText:
         """What stands for a node; without a summary of its own what the extractive pass reads now."""
-        start, stop = node
-        if stop - start == 1:
-            hash, segment = self._log.hashes[start], self._log.segments[start]
-            if hash in self._ready or self._is_own_summary(start):
-                return self._ready[hash]
+        if (own := self.summary(node)) is not None:
+            return own
+        if node.stop - node.start == 1:
+            hash, segment = self._log.hashes[node.start], self._log.segments[node.start]
             if hash not in self._stand_ins:  # read it thoroughly as long as the activation's allowance lasts
-                content = self._log.source(start)()
+                content = self._log.source(node.start)()
                 self._allowance -= segment.size // segment.parts
                 if is_thorough := self._allowance >= 0:
-                    text = summarize_extractively(content, kind="segment", max_tokens=self.sizes.leaf)
+                    text = summarize_extractively(content, kind="segment", max_tokens=self.leaf_tokens)
                 else:
-                    text = skim(content, min(_SKIM_TOKENS, self.sizes.leaf))
-                by_own = is_thorough and self._maker == "extractive"
-                self._stand_ins[hash] = NodeText(text, "extractive" if by_own else "stand-in", 1)
+                    text = skim(content, min(_SKIM_TOKENS, self.leaf_tokens))
+                is_own = is_thorough and not self.by_model
+                self._stand_ins[hash] = NodeText(text, "extractive" if is_own else "stand-in", 1)
                 self.seen.add(hash)
             return self._stand_ins[hash]
-        if (own := self.hash_of(node)) is not None and own in self._ready:
-            return self._ready[own]
         if node not in self._merged:
             texts = [self.text_of(child) for child in node.children]
-            by_own = self._maker == "extractive" and all(text.made_by != "stand-in" for text in texts)
+            is_own = not self.by_model and all(text.made_by != "stand-in" for text in texts)
             children = render_children([text.text for text in texts])
-            most = min(self.sizes.merge, int(merge_share(node) * estimate_text(children)))
+            most = min(self.merge_tokens, int(merge_share(node) * estimate_text(children)))
             text = summarize_extractively(children, kind="rollup", max_tokens=max(most, _LEAST_MERGE))
             passes = 1 + max(text.passes for text in texts)
-            self._merged[node] = NodeText(text, "extractive" if by_own else "stand-in", passes)
+            self._merged[node] = NodeText(text, "extractive" if is_own else "stand-in", passes)
         return self._merged[node]
-
-    def merged_text(self, node: Node) -> NodeText | None:
-        """What a merge takes of a node: its summary, or an extract where none can be had; None while it is waited for.
-        The extract is part of the merge's key, as a summary is, and is never kept as one."""
-        if (hash := self.hash_of(node)) is None:
-            return None
-        return self._ready.get(hash) if self.is_ready(node) else self._given_up.get(hash)
 
     def blocks(self, nodes: Iterable[Node]) -> list[HeaderNode]:
         """What stands for these nodes, as blocks of a header that shows each in full."""
@@ -317,7 +273,7 @@ class SummaryCache:
         """What the extractive pass tells of a node in more tokens than its summary has, of one segment at most four
         times as many. A merge reads the summaries of its newest segments again."""
         if node.width == 1:
-            most, content = min(max_tokens, 4 * self.sizes.leaf), self._log.source(node.start)()
+            most, content = min(max_tokens, 4 * self.leaf_tokens), self._log.source(node.start)()
             return NodeText(summarize_extractively(content, kind="segment", max_tokens=most), "extractive", 1)
         again = max(node.start, node.stop - _REREAD)
         older = [Node(node.start, again)] if again > node.start else []
@@ -326,32 +282,36 @@ class SummaryCache:
         text = summarize_extractively(children, kind="rollup", max_tokens=max_tokens)
         return NodeText(text, "extractive", 1 + max(text.passes for text in texts))
 
-    def around(self, part: range, max_tokens: int) -> tuple[range, NodeText] | None:
-        """Return a model's summary of the closed segment that a part begins, with its entries; None without one."""
+    def provisional(self, part: range, max_tokens: int) -> tuple[range, NodeText]:
+        """Return what stands for a part of a segment until a view covers all of it, and the entries that it tells of:
+        the model's summary of that segment, once it is closed, else an extract of the part."""
         cut = cut_at(self._log.segments, part.start)
         node = Node(cut.leaves, cut.leaves + 1)
-        if not self.by_model or cut.leaves == len(self._log.segments) or not self.is_ready(node):
-            return None
-        made, entries = self.text_of(node), self.entries(node)
-        if estimate_text(made.text) > max_tokens:
-            made = made._replace(text=cut_to(made.text, max_tokens))
-        return entries, made
+        if self.by_model and (made := self.summary(node)) is not None:
+            if estimate_text(made.text) > max_tokens:
+                made = made._replace(text=cut_to(made.text, max_tokens))
+            return self.entries(node), made
+        return part, self.part(part, min(self.leaf_tokens, max_tokens))
 
     def part(self, entries: range, max_tokens: int) -> NodeText:
-        """An extract that stands for a part of a segment until a view covers all of it."""
+        """An extract of a part of a segment."""
         self._seen_stop = max(self._seen_stop, entries.stop)
         content, most = self._log.render(entries.start, entries.stop) if max_tokens > 0 else "", max_tokens
-        is_short = most < _SHORT
-        text = skim(content, most) if is_short else summarize_extractively(content, kind="segment", max_tokens=most)
-        return NodeText(text, "provisional", 1)
+        return NodeText(summarize_extractively(content, kind="segment", max_tokens=most), "provisional", 1)
 
-    def _is_own_summary(self, leaf: int) -> bool:
-        """Whether a segment is so short that its own text stands for it; then that is ready."""
-        segment = self._log.segments[leaf]
-        if segment.parts > 1 or segment.is_early or segment.size > 2 * self.sizes.leaf:
-            return False
-        hash = self._log.hashes[leaf]
-        self.seen.add(hash)
-        if hash not in self._ready:
-            self._ready[hash] = NodeText(self._log.render(segment.start, segment.stop), "verbatim", 0)
-        return True
+    # a note about a topic
+
+    def note_start(self, stop: int) -> int:
+        """Return the entry from which on a note reads a past of entries up to `stop`."""
+        tokens = self._log.tokens
+        return max(self._log.leading_count, self._log.group_start(bisect_left(tokens, tokens[stop] - _NOTE_READ)))
+
+    def note(self, focus: Focus, max_tokens: int, fits: Callable[[str], bool]) -> str:
+        """Return a note as it is shown: its topic, and as many of the newest lines of the record that concern it as
+        fit. Empty if none does."""
+        record = self._log.render(focus.start, focus.stop)
+        lines = lines_about(record, focus.text, min(max_tokens, self.leaf_tokens)).splitlines()
+        kept = [line for line in lines if line.strip()]
+        topic = f'What concerns "{focus.text}", a topic that was asked for:'
+        texts = ("\n".join([topic, *kept[at:]]) for at in range(len(kept)))
+        return next((text for text in texts if fits(text)), "")

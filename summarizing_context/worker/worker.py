@@ -1,37 +1,53 @@
-"""The worker: makes missing summaries in the background, a few at a time.
+"""The worker: makes missing summaries in the background, a few at a time, and pays for each once.
 
-The cache of summaries says what is missing, a job what is asked, the caller calls. One owner task holds the task group,
-from the first work until `stop`. A failing summarizer never ends it.
+The cache of summaries says what is missing, a recipe how it is made and under which hash it is shared, the caller
+calls. One owner task holds the task group, from the first work until `stop`. A failing summarizer never ends it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import uuid
 from bisect import bisect_left
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, nullcontext
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from math import inf
-from typing import Literal
+from typing import Any, Literal, TypeVar, get_args
+from weakref import WeakValueDictionary
 
 import anyio
 
-from summarizing_context.errors import SummarizerError, SummarizerNotReady
-from summarizing_context.log.entries import output_hash
+from summarizing_context.concurrency import Clock, WorkerThread
+from summarizing_context.errors import StoreError, SummarizerError, SummarizerNotReady, SummarizerRefused
+from summarizing_context.log.entries import Entry, output_hash, recipe_hash
+from summarizing_context.log.ledger import SessionLedger
+from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import Maker, Node, Sources, Want, merge_share, merges_below, rank_of
-from summarizing_context.messages.rendering import THOUGHT_ONLY, cut_results, render_children
+from summarizing_context.messages.redaction import Redact, Redaction
+from summarizing_context.messages.rendering import (
+    CUTTING_VERSION,
+    RENDERER_VERSION,
+    THOUGHT_ONLY,
+    cut_results,
+    render_children,
+)
 from summarizing_context.messages.tokens import estimate_text
-from summarizing_context.stores.base import StoredFailure, StoredSummary, SummaryKey
-from summarizing_context.summarizers.base import SummaryJob, SummaryReply
+from summarizing_context.settings import Settings
+from summarizing_context.stores.base import NOWHERE, Places, SessionStore, StoredFailure, StoredSummary, SummaryKey
+from summarizing_context.summarizers.base import Caller, SummaryJob, SummaryReply
 from summarizing_context.summarizers.extractive.lines import key_lines
 from summarizing_context.summarizers.extractive.summarizer import summarize_extractively
+from summarizing_context.summarizers.prompts import in_use
 from summarizing_context.summarizers.resilience import LONGEST_DELAY, RetrySchedule
-from summarizing_context.worker.jobs import SessionWork, guarded, paid_once
-from summarizing_context.worker.native_blocks import NativeBlocks
-from summarizing_context.worker.rule_calls import RuleCalls
-from summarizing_context.worker.summary_cache import ROOMS, summary_sizes
+from summarizing_context.summarizers.verification import GROUNDING_VERSION
+from summarizing_context.worker.summary_cache import SummaryCache
 
+_CLAIM = 300.0  # seconds; other hosts wait no longer for one that lives
 _ASKED = 1_200  # characters of a request that stand as context
 _SHARE = 0.4  # of its source that a summary may take
 _STOP_WITHIN = 1.5  # seconds
@@ -40,51 +56,113 @@ _LAG, _PIECE = 1_000, 8_000  # tokens unread in the ledger from which on it is r
 
 logger = logging.getLogger(__name__)
 
+Found = TypeVar("Found")
+SideWork = tuple[Callable[[], bool], Callable[[], Awaitable[None]]]  # whether there is some, and a piece of it
 
-class Worker:
-    """Background summaries of one session. `native` asks for blocks that the provider writes; `origin` is what makes
-    the summaries, as events tell it: made_by, provider, model."""
+Prompted = Literal["segment", "rollup", "memory", "rules"]
 
-    before_call: Callable[[], Awaitable[None]]  # awaited before a model is asked
 
-    def __init__(self, work: SessionWork, native: NativeBlocks | None, origin: Mapping[str, str | None]) -> None:
-        self.settings, self.log, self.summaries, self.ledger = work.settings, work.log, work.summaries, work.ledger
-        self.store, self.caller, self.recipe, self.clock = work.store, work.caller, work.recipe, work.clock
-        self.background, self.notify, self.read_only = work.background, work.notify, work.read_only
-        self.origin, self.retries = origin, RetrySchedule(work.settings.breaker_cooldown)
-        rules = RuleCalls(work) if work.recipe.maker == "model" else None
-        self._schedules = [self.retries, *(one.retries for one in (rules, native) if one is not None)]
-        settings = self.settings
-        # redacts before it is cut
-        self._sources = Sources(
-            self.recipe.redact, thinking=self.settings.summarize_thinking, yield_now=self.background.yield_now
+class Recipe:
+    """How a session's summaries are made, by a summarizer called `name`; `own` is the extractive one, which reads no
+    prompt.
+
+    Unnamed summarizers are not shared between sessions. A `redact` function may say in an attribute `version` what it
+    takes out.
+    """
+
+    def __init__(self, settings: Settings, name: str | None, *, own: bool, redact: Redaction | None) -> None:
+        self.maker: Maker = "extractive" if own else "model"
+        self.shared = name is not None  # whether the store may keep and offer them
+        self.claims = not own and settings.workers == "own"  # what is paid for; a pool's workers claim it themselves
+        self.memory_tokens = settings.summary_max_tokens or 400  # of a note on what later sessions need
+        self.redact: Redact | None = None if own else redact
+        self._prompts = {purpose: in_use(purpose, settings.prompts) for purpose in get_args(Prompted)}
+        for prompt in self._prompts.values():
+            prompt.render(max_tokens=1)  # what nothing fills is refused now
+        self._more = {} if own else dict.fromkeys(("segment", "rollup"), settings.summary_instructions)
+        self._fixed = {
+            "summarizer": name or f"private/{uuid.uuid4().hex}",
+            "versions": (RENDERER_VERSION, CUTTING_VERSION, GROUNDING_VERSION),
+            "redacted": redact is not None and not own and str(redact.version),
+            "thinking": settings.summarize_thinking,
+        }
+
+    def hash_of(self, kind: Prompted, max_tokens: int) -> str:
+        """Return what the store keeps them under: by what is asked for, and the tokens it may take."""
+        prompt = None if self.maker == "extractive" else (self._prompts[kind].hash, self._more.get(kind))
+        return recipe_hash({**self._fixed, "max_tokens": max_tokens, "kind": kind, "prompt": prompt})
+
+    def job(self, kind: Prompted, key: SummaryKey, *, content: str, max_tokens: int, entries: range) -> SummaryJob:
+        """Return what is asked of a summarizer about these entries, in any thread."""
+        asked = self._prompts[kind].render(max_tokens=max_tokens), self._more.get(kind)
+        return SummaryJob(
+            kind=kind,
+            instructions="\n\n".join(filter(None, asked)),
+            content=content,
+            max_tokens=max_tokens,
+            rank=0,
+            start=entries.start,
+            stop=entries.stop,
+            source_tokens=estimate_text(content),
+            range_hash=key.range_hash,
+            recipe_hash=key.recipe_hash,
         )
+
+    def redacted(self, text: str) -> str:
+        return text if self.redact is None else self.redact(text)
+
+
+# by event loop and key
+_held_keys: WeakValueDictionary[tuple[int, Hashable, SummaryKey], asyncio.Lock] = WeakValueDictionary()
+
+
+async def guarded(work: Awaitable[Found]) -> Found | None:
+    """A store that fails costs what it would share with other sessions and processes, and nothing else."""
+    try:
+        return await work
+    except StoreError as error:
+        logger.warning("summaries and errors are not shared for now", extra={"cause": repr(error)})
+        return None
+
+
+@dataclass(eq=False, kw_only=True)
+class Worker:
+    """Background summaries of one session, and by name the work `beside` them, for which they do not wait. `origin` is
+    what makes the summaries, as events tell it: made_by, provider, model."""
+
+    settings: Settings
+    log: MessageLog
+    summaries: SummaryCache
+    ledger: SessionLedger
+    store: SessionStore
+    caller: Caller
+    recipe: Recipe
+    origin: Mapping[str, str | None]
+    clock: Clock
+    background: WorkerThread  # where texts are worked on
+    notify: Callable[[str, dict[str, Any]], None]
+    read_only: bool
+    before_call: Callable[[], Awaitable[None]] = field(init=False)  # awaited before a model is asked
+    start_tokens: Callable[[], float] = field(init=False)  # of the log, beyond which it works
+
+    def __post_init__(self) -> None:
+        settings = self.settings
+        self._retries = defaultdict[str, RetrySchedule](partial(RetrySchedule, settings.breaker_cooldown))
+        thinking, yield_now = settings.summarize_thinking, self.background.yield_now
+        self._sources = Sources(self.recipe.redact, thinking=thinking, yield_now=yield_now)  # redacts before it is cut
         self._concurrency = max(settings.concurrency, _ASKED_AT_ONCE * (settings.workers != "own"))
         part = inf if settings.max_messages is None else int(settings.start_at * settings.max_messages)
         self._start_messages = settings.summarize_threshold or part  # in the log, from which on it works in any case
-        self.start_tokens = 0.0  # of the log, beyond which it works
-        self._running = set[str]()  # range hashes
         self._owner: asyncio.Task[None] | None = None
-        self._awake = anyio.Event()
-        self._changed = anyio.Event()
+        self._awake, self._changed = anyio.Event(), anyio.Event()
         self._stopped = False
-        # work that summaries do not wait for: one piece of it, and whether there is some
-        self._side_tasks: dict[Callable[[], Awaitable[None]], Callable[[], bool]] = {
-            self._save_failure: lambda: self._unsaved_failure is not None
-        }
-        if rules is not None:
-            self._side_tasks[rules.ask] = lambda: self._past_start() and rules.is_due
-        if native is not None:
-            native.on_trouble = self.note_error
-            self._side_tasks[native.ask] = lambda: self._past_start() and native.is_due
-        if settings.ledger_share:
-            self._side_tasks[self._read_ahead] = lambda: self.ledger.lag > _LAG and self._past_start()
-        self._running_side_tasks: set[Callable[[], Awaitable[None]]] = set()
+        self._running = set[str]()  # range hashes, and names of work beside the summaries
         self._trouble: str | None = None  # why no model is asked, until one has answered
-        self._unsaved_failure: StoredFailure | None = None  # that the store is to keep
-        self.failed = 0
-        self.last_error: str | None = None
-        self.last_error_at: str | None = None  # ISO 8601, UTC
+        self.failure = StoredFailure()
+        self._unsaved: int | None = None  # summaries that failed since the store was told of a failure
+        self.beside: dict[str, SideWork] = {"failure": (lambda: self._unsaved is not None, self._save_failure)}
+        if settings.ledger_share:
+            self.beside["ledger"] = (lambda: self.ledger.lag > _LAG, self._read_ahead)
 
     @property
     def pending(self) -> int:
@@ -92,26 +170,24 @@ class Worker:
         return len(set(self.summaries.missing())) if self._past_start() else 0
 
     def wake(self) -> None:
-        """Have the owner look for work; it is started when there is some."""
-        if self._stopped or not self._has_work():
-            return
-        if self._owner is None or self._owner.done():
-            self._owner = asyncio.create_task(self._own(), name="summarizing worker")
-        self._awake.set()
+        """Have the owner look for work; it is started when there may be some."""
+        if not self._stopped and self._past_start():
+            if self._owner is None or self._owner.done():
+                self._owner = asyncio.create_task(self._own(), name="summarizing worker")
+            self._awake.set()
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing runs or could run."""
-        return self._stopped or not (self._running or self._has_work())
+        has_work = self._past_start() and (any(self._startable()) or any(map(self._is_due, self.beside)))
+        return self._stopped or not (self._running or has_work)
 
-    async def wait_idle(self, timeout: float | None = None) -> bool:
-        """Wait until nothing runs or could run; False when that took longer than `timeout` seconds, or was stopped."""
-        with anyio.move_on_after(timeout):
-            while not self.is_idle:
-                self.wake()
-                await self._changed.wait()
-            return not self._stopped
-        return False
+    async def wait_idle(self) -> bool:
+        """Wait until nothing runs or could run; False when that was stopped."""
+        while not self.is_idle:
+            self.wake()
+            await self._changed.wait()
+        return not self._stopped
 
     async def stop(self) -> None:
         """End every task, within two seconds."""
@@ -123,58 +199,79 @@ class Worker:
             if not owner.done():
                 logger.warning("the worker did not end in time and was abandoned")
         await self._save_failure()
-        self._signal()
+        self._changed.set()
 
     async def recall(self) -> None:
         """Take from the store every summary that it has for this session's segments, and the merges that views need;
         those that are known already too, so that the store notes their use."""
-        if not self.recipe.shared:
-            return
-        summaries = self.summaries
-
-        async def look_up(nodes: Iterable[Node]) -> None:
-            await self._find([Want(node, hash) for node in nodes if (hash := summaries.hash_of(node)) is not None])
-
-        await look_up(Node.leaves(0, len(self.log.segments)))
+        await self._find(Node.leaves(0, len(self.log.segments)))
         if self.read_only:  # who only looks need not know how they were made
             used = await guarded(self.store.summaries_of(self.settings.session_id)) or {}
             known = {place: one for one, place in used.values() if place is not None and one.rank == 0}
             for at, segment in enumerate(self.log.segments):
                 if segment.parts == 1 and (one := known.get((segment.start, segment.stop))) is not None:
                     maker: Maker = "model" if one.input_tokens else "extractive"
-                    summaries.add(Node(at, at + 1), self.log.hashes[at], one.text, maker)
-        for merges in merges_below(summaries.needed_merges()):
-            await look_up(merges)
+                    self.summaries.add(Node(at, at + 1), self.log.hashes[at], one.text, maker)
+        for merges in merges_below(self.summaries.needed_merges()):
+            await self._find(merges)
 
     async def _own(self) -> None:
         async with anyio.create_task_group() as tasks:
             while True:
                 self._awake = anyio.Event()
-                for want in self._startable(self._concurrency - len(self._running)):
-                    self._running.add(want.hash)
-                    tasks.start_soon(self._make, want)
-                for work, is_due in self._side_tasks.items():
-                    if work not in self._running_side_tasks and is_due():
-                        self._running_side_tasks.add(work)
-                        tasks.start_soon(self._run_side_task, work)
-                if not (self._running or self._running_side_tasks):
-                    self._signal()
+                if self._past_start():
+                    for want in self._startable():
+                        if len(self._running - self.beside.keys()) >= self._concurrency:
+                            break
+                        self._running.add(want.hash)
+                        tasks.start_soon(self._make, want, self._key(want))
+                    for name in filter(self._is_due, list(self.beside)):
+                        self._running.add(name)
+                        tasks.start_soon(self._run_beside, name)
+                if not self._running:
+                    self._changed.set()
+                    self._changed = anyio.Event()
 
                 # until something could be started that cannot be now
                 now, delays = self.clock.now(), [self.caller.ready_in() or LONGEST_DELAY]
-                delays += (delay for schedule in self._schedules for delay in schedule.delays(now))
+                delays += (delay for retries in self._retries.values() for delay in retries.delays(now))
                 with anyio.move_on_after(max(0.01, min(delays))):
                     await self._awake.wait()
 
-    async def _run_side_task(self, work: Callable[[], Awaitable[None]]) -> None:
+    def _past_start(self) -> bool:
+        """Whether the log is large enough to be worked on."""
+        if self.read_only or self.settings.strategy == "truncate":
+            return False
+        is_large = self.log.tokens[-1] > self.start_tokens() or len(self.log) >= self._start_messages
+        return is_large or self.summaries.is_requested
+
+    def _startable(self) -> Iterator[Want]:
+        """Yield the summaries that may be begun now."""
+        now = self.clock.now()
+        for want in self.summaries.missing() if self.caller.ready_in() == 0.0 else ():
+            if want.hash not in self._running and not self._retries["summaries"].rests(want.hash, now):
+                yield want
+
+    # beside the summaries
+
+    def _is_due(self, name: str) -> bool:
+        is_due, _ = self.beside[name]
+        rests = name in self._running or self._retries[name].rests(name, self.clock.now())
+        return not rests and is_due()
+
+    async def _run_beside(self, name: str) -> None:
+        began, (_, work) = self.clock.now(), self.beside[name]
         try:
             await work()
-        except Exception as error:  # it must not end the worker
-            del self._side_tasks[work]  # views do without
-            self.last_error = type(error).__name__
-            logger.error("background work other than summaries has failed", extra={"cause": self.last_error})
+            self._retries[name].recover(name, began)
+        except Exception as error:  # it must not end the worker; views do without
+            cause, is_known = type(error).__name__, isinstance(error, SummarizerError)
+            self._retries[name].note(name, error if is_known else SummarizerRefused(cause), self.clock.now())
+            level = logging.INFO if is_known else logging.ERROR
+            logger.log(level, "background work other than summaries has failed", extra={"work": name, "cause": cause})
+            self.failure = self.failure if is_known else self.failure._replace(error=cause)
         finally:
-            self._running_side_tasks.discard(work)
+            self._running.discard(name)
             self._awake.set()
 
     async def _read_ahead(self) -> None:
@@ -191,54 +288,78 @@ class Worker:
 
     def note_error(self, text: str, failed: int = 0) -> None:
         """Keep what has failed for statistics, and for other processes in the store."""
-        self.failed += failed
-        self.last_error, self.last_error_at = text, datetime.now(UTC).isoformat(timespec="seconds")
-        failed += self._unsaved_failure.failed if self._unsaved_failure is not None else 0
-        self._unsaved_failure = StoredFailure(failed, text, self.last_error_at)
+        at = datetime.now(UTC).isoformat(timespec="seconds")
+        self.failure = StoredFailure(self.failure.failed + failed, text, at)
+        self._unsaved = (self._unsaved or 0) + failed
         self._awake.set()
 
     async def _save_failure(self) -> None:
-        failure, self._unsaved_failure = self._unsaved_failure, None
-        if failure is not None:
-            await guarded(self.store.save_failure(self.settings.session_id, failure))
+        failed, self._unsaved = self._unsaved, None
+        if failed is not None:
+            await guarded(self.store.save_failure(self.settings.session_id, self.failure._replace(failed=failed)))
 
-    def _has_work(self) -> bool:
-        """Whether there is anything to do, or being done beside the summaries."""
-        return bool(self._startable(1) or self._running_side_tasks) or any(due() for due in self._side_tasks.values())
+    # what the store shares
 
-    def _past_start(self) -> bool:
-        """Whether the log is large enough to be worked on."""
-        if self.read_only or self.settings.strategy == "truncate":
-            return False
-        is_large = self.log.tokens[-1] > self.start_tokens or len(self.log) >= self._start_messages
-        return is_large or self.summaries.is_requested
+    async def find(self, keys: Iterable[SummaryKey], places: Places = NOWHERE) -> Mapping[SummaryKey, StoredSummary]:
+        """Return what the store has under these keys, and have it note their use."""
+        if not self.recipe.shared:
+            return {}
+        return await guarded(self.store.find_summaries(self.settings.session_id, list(keys), places)) or {}
 
-    def _startable(self, limit: int) -> list[Want]:
-        if limit <= 0 or not self._past_start() or self.caller.ready_in() != 0.0:
-            return []
-        now, found = self.clock.now(), dict[str, Want]()
-        for want in self.summaries.missing():
-            if len(found) >= limit:
-                break
-            if want.hash not in self._running and not self.retries.rests(want.hash, now):
-                found.setdefault(want.hash, want)
-        return list(found.values())
+    async def keep(self, key: SummaryKey, reply: SummaryReply, rank: int = 0, places: Places = NOWHERE) -> str:
+        """Keep a reply in the store, and return the text that is kept: the first under a key stays."""
+        if not self.recipe.shared:
+            return reply.text
+        made = StoredSummary(reply.text, rank, reply.input_tokens or 0, reply.output_tokens or 0)
+        kept = await guarded(self.store.save_summary(self.settings.session_id, key, made, places))
+        return reply.text if kept is None else kept.text
 
-    async def _make(self, want: Want) -> None:
-        began, about = self.clock.now(), {"range_hash": want.hash, "rank": rank_of(want.node)}
+    @asynccontextmanager
+    async def held(self, key: SummaryKey) -> AsyncIterator[None]:
+        """Hold a key while it is looked up in the store, paid for, and kept: by one task of an event loop, and one of
+        the hosts that share the store. A session whose summaries are not shared pays for its own."""
+        is_shared = self.recipe.shared and self.store.name != ":memory:"
+        hosts = getattr(self.store, "claims", None) if is_shared and self.recipe.claims else None  # some have none
+        wanted = (id(asyncio.get_running_loop()), self.store.name if is_shared else id(self), key)
+        async with _held_keys.setdefault(wanted, asyncio.Lock()), hosts.held(key, _CLAIM) if hosts else nullcontext():
+            yield
+
+    async def answered_once(self, key: SummaryKey, ask: Callable[[], Awaitable[SummaryReply]]) -> str:
+        """Return the reply that the store has under a key, else what `ask` returns, kept there."""
+        async with self.held(key):
+            if found := await self.find([key]):
+                return found[key].text
+            return await self.keep(key, await ask())
+
+    # one summary
+
+    async def _make(self, want: Want, key: SummaryKey) -> None:
+        """Take a summary from the store, or have it made, and kept there."""
+        job, about = None, {"range_hash": want.hash, "rank": rank_of(want.node)}
+        began, summaries, node = self.clock.now(), self.summaries, want.node
         try:
-            if not self._is_wanted(want):
-                return
-            async with paid_once(self.store, self.recipe, self._key(want), self):
+            async with self.held(key):
                 await self.log.foreground.thawed()
-                if not self._is_wanted(want):
-                    return
-                if not await self._find([want]):
-                    if not self._is_wanted(want):
-                        return
-                    key = self._key(want)
-                    await self._summarize(want, key, await self.background.run(self._prepare(want)))
-            self.retries.recover(want.hash, began)
+                await self._find([node])
+                if summaries.hash_of(node) != want.hash or summaries.summary(node) or self._key(want) != key:
+                    return  # the log was replaced meanwhile, or the store has it
+                job = await self.background.run(self._prepare(node, key))
+                self.notify("summary_started", {**about, "tokens": job.source_tokens})
+                summaries.seen.add(want.hash)
+                asked = self.clock.now()
+                if job.content == THOUGHT_ONLY:  # there is nothing to ask a model about
+                    reply = SummaryReply("- The agent thought.")
+                else:
+                    await self.before_call()
+                    reply = await self.caller.summarize(job)
+                self._trouble, duration = None, self.clock.now() - asked
+                places = {key: (job.start, job.stop)} if summaries.hash_of(node) == want.hash else NOWHERE
+                text = await self.keep(key, reply, job.rank, places)
+                await self.log.foreground.thawed()
+                summaries.add(node, want.hash, text)
+                usage = {name: getattr(reply, name) for name in ("input_tokens", "output_tokens", "cached_tokens")}
+                self.notify("summary_ready", {**about, "duration": duration, **self.origin, **usage})
+            self._retries["summaries"].recover(want.hash, began)
         except SummarizerNotReady:
             pass  # nothing was tried: it is planned again when calls are let through
         except Exception as error:  # a fault of this package or of a foreign object must not end the worker, either
@@ -246,133 +367,67 @@ class Worker:
             if not isinstance(error, SummarizerError):
                 logger.error("a summary could not be made", extra={"range": want.hash[:8], "cause": name})
                 said = name
-            self.retries.note(want.hash, error, self.clock.now())
+            self._retries["summaries"].note(want.hash, error, self.clock.now())
             self.note_error(self._trouble or said, failed=1)
             failure = {"duration": self.clock.now() - began, **self.origin, "error": name, "cause": said}
             self.notify("summary_failed", {**about, **failure})
-            if self.retries.is_given_up(want.hash):
-                await self._give_up(want)
+            if job is not None and self._retries["summaries"].is_given_up(want.hash):
+                await self._give_up(want, job)
         finally:
             self._running.discard(want.hash)
             self._awake.set()
-            self._signal()
 
-    def _is_wanted(self, want: Want) -> bool:
-        """Whether the node still stands for what was planned: the log may have been replaced meanwhile."""
-        return self.summaries.hash_of(want.node) == want.hash
-
-    async def _find(self, wants: list[Want]) -> bool:
-        """Take what the store has already, else what was made for a room of another size, the largest first; whether it
-        had all. Merges are of one size."""
-        if not self.recipe.shared:
-            return not wants
-        left = {self._key(want): want for want in wants}
-
-        # the entries that a summary stands for, for a search to place it; taken now, for the log may change meanwhile
-        entries = {key: self.summaries.entries(want.node) for key, want in left.items() if self._is_wanted(want)}
-        leaves = [key for key, want in left.items() if want.node.width == 1]
-        caps = sorted({summary_sizes(self.settings, room).leaf for room in ROOMS}, reverse=True)
-        for other in ("", *(self.recipe.hash_of("segment", cap) for cap in caps)):
-            keys = (key for key in (leaves if other else left) if key in left and key.recipe_hash != other)
-            asked = {key._replace(recipe_hash=other or key.recipe_hash): key for key in keys}
-            if not asked:
-                continue
-            places = {one: (entries[key].start, entries[key].stop) for one, key in asked.items() if key in entries}
-            found = await guarded(self.store.find_summaries(self.settings.session_id, list(asked), places))
-            await self.log.foreground.thawed()
-            if found is None:
-                return False
-            for one, key in asked.items():
-                if one in found:
-                    want = left.pop(key)
-                    self.summaries.add(want.node, want.hash, found[one].text)
-        return not left
-
-    async def _summarize(self, want: Want, key: SummaryKey, job: SummaryJob) -> None:
-        self.notify("summary_started", {"range_hash": want.hash, "rank": job.rank, "tokens": job.source_tokens})
-        self.summaries.seen.add(want.hash)
-        began = self.clock.now()
-        if job.content == THOUGHT_ONLY:  # there is nothing to ask a model about
-            reply = SummaryReply("- The agent thought.")
-        else:
-            await self.before_call()
-            reply = await self.caller.summarize(job)
-        self._trouble = None
-        duration = self.clock.now() - began
-        text = reply.text
-        if self.recipe.shared:
-            mine = StoredSummary(text, job.rank, reply.input_tokens or 0, reply.output_tokens or 0)
-            places = {key: (job.start, job.stop)} if self._is_wanted(want) else {}
-            kept = await guarded(self.store.save_summary(self.settings.session_id, key, mine, places))
-            text = kept.text if kept is not None else text
-        await self.log.foreground.thawed()
-        self.summaries.add(want.node, want.hash, text)
-        usage = {name: getattr(reply, name) for name in ("input_tokens", "output_tokens", "cached_tokens")}
-        about = {"range_hash": want.hash, "rank": job.rank, "duration": duration}
-        self.notify("summary_ready", {**about, **self.origin, **usage})
-
-    async def _give_up(self, want: Want) -> None:
-        """Let merges take an extract in the place of a summary for which no usable reply came. A fault in reading it
-        must not end the worker: then the merges wait."""
-        if not self._is_wanted(want):
-            return
-        kind, most = self._purpose(want.node)
+    async def _give_up(self, want: Want, job: SummaryJob) -> None:
+        """Let merges take an extract in the place of a summary for which no usable reply came: of what the model was
+        given, so the same in every process. A fault in reading it must not end the worker: then the merges wait."""
         try:
-            source = self._source(want.node)  # what a model would be given, redacted: the same in every process
-            text = await self.background.run(lambda: summarize_extractively(source(), kind=kind, max_tokens=most))
+            kind, most = self._purpose(want.node)
+            extract = partial(summarize_extractively, job.content, kind=kind, max_tokens=most)
+            text = await self.background.run(extract)
             await self.log.foreground.thawed()
             self.summaries.give_up(want.hash, text)
         except Exception as error:
             logger.error("a stand-in could not be read", extra={"range": want.hash[:8], "cause": type(error).__name__})
 
-    def _signal(self) -> None:
-        self._changed.set()
-        self._changed = anyio.Event()
+    async def _find(self, nodes: Iterable[Node]) -> None:
+        """Take what the store has already for these nodes."""
+        # keys and places are taken now, for the log may change meanwhile; the entries place a summary for a search
+        wants = [Want(node, hash) for node in nodes if (hash := self.summaries.hash_of(node)) is not None]
+        keys = {self._key(want): (want, self.summaries.entries(want.node)) for want in wants}
+        found = await self.find(keys, {key: (place.start, place.stop) for key, (_, place) in keys.items()})
+        await self.log.foreground.thawed()
+        for key, summary in found.items():
+            want, _ = keys[key]
+            self.summaries.add(want.node, want.hash, summary.text)
 
-    # jobs
-
-    def _prepare(self, want: Want) -> Callable[[], SummaryJob]:
+    def _prepare(self, node: Node, key: SummaryKey) -> Callable[[], SummaryJob]:
         """Take now what a job is made from, and return what makes it, in any thread, while the log may change."""
-        log, summaries, node, recipe, key = self.log, self.summaries, want.node, self.recipe, self._key(want)
-        by_model, is_merge, (purpose, cap) = recipe.maker == "model", node.width > 1, self._purpose(node)
-        entries, source = summaries.entries(node), self._source(node)
-        asked = [log.entries[at] for at in self._asked_before(node)]
+        recipe, is_merge, (purpose, cap) = self.recipe, node.width > 1, self._purpose(node)
+        entries, source, asked = self.summaries.entries(node), self._source(node), self._asked_before(node)
 
         def job() -> SummaryJob:
-            content = source()
+            content, most = source(), cap
             if is_merge:
-                content = self._redacted(content)
-            elif by_model:  # without the middles of long results; their key lines, found by reading
+                content = recipe.redacted(content)
+            elif recipe.maker == "model":  # without the middles of long results; their key lines, found by reading
                 content = cut_results(content, lambda middle: key_lines(middle, 200))  # all of them, instead
 
             # tokens that the summary may take: the cap, or less of a short source, for a reply that is too large a part
             # of it is refused; in steps, so that requests begin alike and the provider's cache serves them
-            tokens, most = estimate_text(content), cap
-            if by_model:
-                share = (merge_share(node) if is_merge else _SHARE) * tokens
+            if recipe.maker == "model":
+                share = (merge_share(node) if is_merge else _SHARE) * estimate_text(content)
                 most = next((part * cap // 8 for part in range(8, 2, -1) if part * cap // 8 <= share), cap // 4)
 
             # what the human wanted then: the opening request, and the newest words
-            context, said = "", [self._redacted("\n".join(one.read(0).reading.typed)).strip() for one in asked]
+            context, said = "", [recipe.redacted("\n".join(one.read(0).reading.typed)).strip() for one in asked]
             said = [text if len(text) <= _ASKED else f"{text[:_ASKED]} …" for text in said]
             if said:
                 opening = "\n\n".join(said[:-1] or said)
                 context = f"The session began with this request:\n{opening[: 2 * _ASKED]}"
             if len(said) > 1 and said[-1]:
                 context += f"\n\nThe user's newest words before the record:\n{said[-1]}"
-            return SummaryJob(
-                kind=purpose,
-                instructions=recipe.instructions(purpose, most),
-                content=content,
-                max_tokens=most,
-                rank=rank_of(node),
-                start=entries.start,
-                stop=entries.stop,
-                source_tokens=tokens,
-                range_hash=key.range_hash,
-                recipe_hash=key.recipe_hash,
-                context=context,
-            )
+            made = recipe.job(purpose, key, content=content, max_tokens=most, entries=entries)
+            return replace(made, rank=rank_of(node), context=context)
 
         return job
 
@@ -380,35 +435,32 @@ class Worker:
         """Return what gives the content of a segment, or the children of a merge, in any thread."""
         if node.width == 1:
             return self.log.source(node.start, self._sources)
-        texts: list[Callable[[], str]] = []
-        for child in node.children:
-            text = self.summaries.merged_text(child) or self.summaries.text_of(child)
+        sources = list[Callable[[], str]]()
+        for child, text in ((child, self.summaries.merged_text(child)) for child in node.children):
+            assert text is not None  # or the merge had no hash
             is_own = text.made_by == "verbatim"  # a segment that is its own summary is written down redacted
-            source = self.log.source(child.start, self._sources) if is_own else partial(self._redacted, text.text)
-            texts.append(source)
-        return lambda: render_children([text() for text in texts])
+            redacted = partial(self.recipe.redacted, text.text)
+            sources.append(self.log.source(child.start, self._sources) if is_own else redacted)
+        return lambda: render_children([source() for source in sources])
 
-    def _asked_before(self, node: Node) -> list[int]:
-        """Return the entries that stand as context in the request for a segment: the opening request, and the newest
-        words of a human before it."""
+    def _asked_before(self, node: Node) -> list[Entry]:
+        """Return what stands as context in the request for a segment: the opening request, and the newest words of a
+        human before it."""
         if node.width != 1 or self.recipe.maker != "model":
             return []
         start, humans = self.log.segments[node.start].start, self.log.humans
         newest = bisect_left(humans, start)
-        return list(dict.fromkeys([*self.log.opening(start), *humans[max(0, newest - 1) : newest]]))
+        places = dict.fromkeys([*self.log.opening(start), *humans[max(0, newest - 1) : newest]])
+        return [self.log.entries[at] for at in places]
 
     def _purpose(self, node: Node) -> tuple[Literal["segment", "rollup"], int]:
         """Return what a node is asked for as, and the tokens that it may take in the room that views have now."""
-        if node.width > 1:
-            return "rollup", self.summaries.sizes.merge
-        return "segment", self.summaries.sizes.leaf
+        return ("rollup", self.summaries.merge_tokens) if node.width > 1 else ("segment", self.summaries.leaf_tokens)
 
     def _key(self, want: Want) -> SummaryKey:
-        """Return the key under which a summary is kept; a segment's names the context of its request, too."""
-        hash = want.hash
-        if asked := self._asked_before(want.node):
-            hash = output_hash(hash + "".join(self.log.entries[at].facts.content.hex() for at in asked))
-        return SummaryKey(hash, self.recipe.hash_of(*self._purpose(want.node)))
-
-    def _redacted(self, text: str) -> str:
-        return text if self.recipe.redact is None else self.recipe.redact(text)
+        """Return the key under which a summary is kept. A segment's names the context of its request, too, and the
+        tokens that it may take only where the user set them: a room of another size shows what there is."""
+        (kind, most), asked = self._purpose(want.node), self._asked_before(want.node)
+        context = "".join(entry.facts.content.hex() for entry in asked)
+        most = most if kind == "rollup" else self.settings.summary_max_tokens or 0
+        return SummaryKey(output_hash(want.hash + context) if asked else want.hash, self.recipe.hash_of(kind, most))
