@@ -47,12 +47,7 @@ def content_digest(reading: Reading) -> bytes:
         for part in reading.parts
         if part.texts or part.kind not in ("extra", "thinking")  # else it holds nothing but ids and seals
     ]
-    readable = (reading.role, reading.human, said)
-    try:
-        data = msgspec.json.encode(readable)
-    except UnicodeEncodeError:  # lone surrogates
-        data = canonical_json(readable).encode()
-    return hashlib.sha256(data).digest()
+    return hashlib.sha256(canonical_json((reading.role, reading.human, said)).encode()).digest()
 
 
 def message_digest(content: bytes, first_call: int, answered: Sequence[int]) -> bytes:
@@ -118,6 +113,8 @@ class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     held: tuple[str, ...] = ()  # of the calls, those that no host answers
     state: tuple[str, ...] = ()  # names of what holds from there on
     rules: tuple[Rule, ...] = ()  # that cues tell in what a human typed
+    typed: int = 0  # characters of that
+    traits: int = 0  # what makes it important
 
 
 # The version of `Facts`, kept with each of them. Raise it when messages are read or counted in another way. The next
@@ -126,7 +123,7 @@ class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
 # does where the list of cues has changed, whose version is kept beside.
 @cache
 def facts_version() -> str:
-    return f"facts/6 {ESTIMATE} {cues_version()}"
+    return f"facts/7 {ESTIMATE} {cues_version()}"
 
 
 class Bounds(NamedTuple):
@@ -142,6 +139,7 @@ class PlacedMessage(NamedTuple):
     seq: int
     message: Message
     reading: Reading
+    cost: int = 0  # tokens, where they are asked for
 
 
 class Entry(msgspec.Struct, eq=False, gc=False):
@@ -152,27 +150,12 @@ class Entry(msgspec.Struct, eq=False, gc=False):
     facts: Facts
     digest: bytes  # that of its content; tied to its group when it joins the log
     fresh: tuple[Message, Reading] | None = None  # what it was made of: the next view need not parse it again
-    _typed_length: int | None = None  # of a short message read when it is asked for
-    _traits: int | None = None  # read when groups are ranked
     recalled: Recalled | None = None  # what views show behind it, as long as the process runs
 
     @property
     def is_page(self) -> bool:
         """Whether it is a page of the past: no message of the host's."""
         return not self.facts.content
-
-    @property
-    def typed_length(self) -> int:
-        """Characters that a human typed in it."""
-        if self._typed_length is None:
-            self._typed_length = sum(map(len, self.read(0).reading.typed))
-        return self._typed_length
-
-    def traits(self) -> int:
-        """Return what makes it important, read once."""
-        if self._traits is None:
-            self._traits = read_traits(self.read(0).reading)
-        return self._traits
 
     def message(self) -> Message:
         """Return a copy of the message that is not shared."""
@@ -187,17 +170,13 @@ class Entry(msgspec.Struct, eq=False, gc=False):
         return MESSAGE_TOKENS + self.facts.text_tokens + image_tokens * self.facts.media
 
 
-def read_all(entries: Iterable[Entry], first: int) -> list[PlacedMessage]:
-    """Return entries that follow each other with their readings, from the `first` place in the log on."""
-    return [entry.read(at) for at, entry in enumerate(entries, first)]
-
-
 def make_entry(message: Message, counter: TokenCounter, data: bytes | None = None) -> Entry:
     """The entry of a checked message, and of its bytes if they are known."""
     reading, data = read_message(message), data or encode_message(message)
     texts, metadata = reading.texts, message.get("metadata")
     estimate = estimate_texts(texts)
     read = estimate if counter.name == ESTIMATE else sum(map(counter.count, texts))
+    rules = cue_rules(reading.typed) if reading.human else ()
     facts = Facts(
         role=_ROLES.get(reading.role, Role.OTHER),
         calls=reading.calls,
@@ -212,7 +191,9 @@ def make_entry(message: Message, counter: TokenCounter, data: bytes | None = Non
         human=reading.human,
         held=reading.held,
         state=reading.state,
-        rules=cue_rules(reading.typed) if reading.human else (),
+        rules=rules,
+        typed=sum(map(len, reading.typed)),
+        traits=read_traits(reading, [rule.strength for rule in rules]),
     )
     return Entry(data, facts, facts.content, (message, reading))
 
@@ -294,9 +275,6 @@ def load_verdicts(stored: Iterable[StoredVerdict]) -> dict[bytes, Verdict]:
     return verdicts
 
 
-BREATH = 100  # messages between two turns of the event loop
-
-
 @dataclass(eq=False)
 class Intake:
     """Makes entries, counted by the session's counter."""
@@ -333,7 +311,7 @@ class Intake:
                 entries.append(entry)
                 durable += not entry.facts.ephemeral
 
-        while some := list(islice(rows, BREATH)):
+        while some := list(islice(rows, 100)):
             await self.in_thread(partial(take, some))
         return entries
 

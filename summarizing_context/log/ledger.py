@@ -68,6 +68,9 @@ class Ledger:
     """Touches added up. Adding costs the same however many there are."""
 
     def __init__(self, touches: Iterable[Touch] = ()) -> None:
+        self.touches: list[Touch] = []
+        self.is_red = False  # the newest run of tests failed
+        self.end, self.ends = -1, 0  # the newest message whose call has made a commit, or tests pass; so many have
         self._all: dict[tuple[Kind, str, str], Touch] = {}
         self._holding: dict[Kind, dict[str, Touch]] = {kind: {} for kind in get_args(Kind)}  # by value
         self._done: dict[str, tuple[int, int, int]] = {}  # by what was tried: (start, order, stop) of its last success
@@ -76,6 +79,11 @@ class Ledger:
 
     def add(self, touch: Touch) -> None:
         kind, value, operation = key = touch[:3]
+        self.touches.append(touch)
+        if touch.went_well and (touch.work == "commit" or (touch.work == "tests" and self.is_red)):
+            self.end, self.ends = touch.start, self.ends + 1
+        if touch.work == "tests":
+            self.is_red = not touch.went_well
         if (known := self._all.get(key)) is not None:
             touch = max(known, touch, key=lambda one: one.place)._replace(times=known.times + touch.times)
         self._all[key] = touch
@@ -152,7 +160,7 @@ Unread = tuple[int, int, int, Sequence[tuple[int, Sequence[Entry]]]]
 
 
 @dataclass(eq=False)
-class SessionLedger:
+class SessionLedger(Ledger):
     """The ledger of one session. Groups are read by one table of rules. `error_line`, of a result and whether it
     failed, and `quotes`, the decisions in a human's text, are shared with the extractive summarizer."""
 
@@ -162,9 +170,8 @@ class SessionLedger:
     quotes: Callable[[str], Sequence[str]]
 
     def __post_init__(self) -> None:
+        super().__init__()
         self._stop = 0  # all entries before it have been read
-        self._touches: list[Touch] = []
-        self.keep(0)
 
     @property
     def lag(self) -> int:
@@ -173,12 +180,11 @@ class SessionLedger:
 
     def unread(self, most: float = inf) -> Unread:
         """Return what has not been read yet, the oldest groups of about `most` tokens."""
-        log, starts = self.log, self.log.group_starts
-        first = bisect_left(starts, self._stop)
-        last = bisect_left(starts, bisect_left(log.tokens, log.tokens[self._stop] + most)) + 1
-        stop = starts[last] if last < len(starts) else log.closed_groups_stop
-        groups = [(start, log.entries[start:end]) for start, end in pairwise([*starts[first:last], stop])]
-        return log.version, self._stop, stop, groups
+        log, ends = self.log, self.log.group_ends
+        last = bisect_left(ends, bisect_left(log.tokens, log.tokens[self._stop] + most)) + 1
+        ends = ends[bisect_left(ends, self._stop) : last + 1]
+        groups = [(start, log.entries[start:stop]) for start, stop in pairwise(ends)]
+        return log.version, self._stop, ends[-1], groups
 
     def read(self, unread: Unread) -> list[Touch]:
         """Return what these groups say, in any thread."""
@@ -187,41 +193,28 @@ class SessionLedger:
     def take(self, unread: Unread, touches: Sequence[Touch]) -> None:
         """Note what was read, unless it was read meanwhile or the log was replaced."""
         version, start, stop, _ = unread
-        if version == self.log.version and start == self._stop:
+        if (version, start) == (self.log.version, self._stop):
             self._stop = stop
-            self._touches += touches
-            self._take(touches)
+            for touch in touches:
+                self.add(touch)
 
     def keep(self, stop: int) -> None:
         """Forget what was read off entry `stop` and those after it, for the log was replaced."""
         self._stop = min(self._stop, stop)
-        self._touches = [touch for touch in self._touches if touch.stop <= stop]
-        self._ledger = Ledger()
-        self.is_red = False  # the newest run of tests failed
-        self.end, self.ends = -1, 0  # the newest message whose call has made a commit, or tests pass; so many have
-        self._take(self._touches)
-
-    def _take(self, touches: Iterable[Touch]) -> None:
-        for touch in touches:
-            self._ledger.add(touch)
-            if touch.went_well and (touch.work == "commit" or (touch.work == "tests" and self.is_red)):
-                self.end, self.ends = touch.start, self.ends + 1
-            if touch.work == "tests":
-                self.is_red = not touch.went_well
+        super().__init__([touch for touch in self.touches if touch.stop <= stop])
 
     def current(self, most: float = inf) -> Ledger:
         """Return the ledger of the closed groups; of more than `most` unread tokens as far as it was read ahead."""
         if self.lag <= most:
             unread = self.unread()
             self.take(unread, self.read(unread))
-        return self._ledger
+        return self
 
     def facts(self) -> list[Fact]:
         """Return everything that is known of the whole log, its open end included."""
-        ledger, start = self.current(), self.log.closed_groups_stop
-        if start < len(self.log):
-            ledger = Ledger([*self._touches, *self._touches_of(start, self.log.entries[start:])])
-        return ledger.facts()
+        self.current()
+        start = self.log.closed_groups_stop
+        return Ledger([*self.touches, *self._touches_of(start, self.log.entries[start:])]).facts()
 
     def _touches_of(self, start: int, group: Sequence[Entry]) -> list[Touch]:
         """Return what a group, whose first message stands at `start`, did and said, in order."""
@@ -242,10 +235,10 @@ class SessionLedger:
                     call = calls[answered[1]]
                     call.stop, call.result, call.failed = at + 1, "\n".join(part.texts), part.failed
         for call in calls:
-            found += self._done(call)
+            found += self._of_call(call)
         return [touch._replace(order=order) for order, touch in enumerate(found)]
 
-    def _done(self, call: _Call) -> Iterator[Touch]:
+    def _of_call(self, call: _Call) -> Iterator[Touch]:
         tool, result, place = call.part.name, call.result, (call.start, call.stop)
         values = tool_calls.read_arguments(call.part.texts[0] if call.part.texts else "")
         patched = tool_calls.patched_files(values)

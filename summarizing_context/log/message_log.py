@@ -10,13 +10,15 @@ import json
 import time
 from array import array
 from bisect import bisect_left, bisect_right
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, field
+from functools import reduce
 from itertools import pairwise, takewhile
 from math import inf
+from operator import or_
 from typing import Any, Literal
 
 import anyio
@@ -24,14 +26,14 @@ import msgspec
 
 from summarizing_context.concurrency import YieldNow
 from summarizing_context.errors import MessageError
-from summarizing_context.extraction.importance import group_traits, rank_groups
+from summarizing_context.extraction.importance import rank_groups
 from summarizing_context.extraction.tool_calls import ToolRules
 from summarizing_context.log import entries as kept
-from summarizing_context.log.entries import Bounds, Entry, Recalled, Role, Verdict, message_name
+from summarizing_context.log.entries import Bounds, Entry, PlacedMessage, Recalled, Role, Verdict, message_name
 from summarizing_context.log.groups import GroupCutter, LogGroup, OpenCalls, Piece
 from summarizing_context.log.kept_texts import KeptTexts, RuleLog
 from summarizing_context.log.tree import Segment, SegmentCutter, Sources
-from summarizing_context.messages.reading import Message, bound_among, result_message
+from summarizing_context.messages.reading import Message, result_message
 from summarizing_context.settings import Settings
 from summarizing_context.stores.base import StoredVerdict
 
@@ -82,14 +84,6 @@ class PinList(msgspec.Struct, frozen=True, omit_defaults=True):
             elif found := places.get(pin.content):
                 held.append(msgspec.structs.replace(pin, index=min(found, key=lambda place: abs(place - at))))
         return PinList(tuple(held), self.made)
-
-
-def encode_pins(pins: PinList) -> str:
-    return msgspec.json.encode(pins).decode() if pins.made else ""
-
-
-def decode_pins(data: str) -> PinList:
-    return msgspec.json.decode(data, type=PinList) if data else PinList()
 
 
 class Foreground:
@@ -218,13 +212,11 @@ class MessageLog:
         self.interruptions: list[int] = []  # views have given up the calls that were open before these entries
         self.loaded = 0  # entries whose calls no host of this process is running
         self.history_tokens = 0  # cost of the whole log, ephemeral messages included
-        self._fresh = deque[Entry]()  # those that are kept parsed
         self.leading_count = 0  # system and developer rows at the beginning
         self.tokens = array("q", [0])  # cost of the first n entries
         self.segments: list[Segment] = []
         self.hashes: list[str] = []  # range hash of each segment
-        self.group_starts = array("q")
-        self.closed_groups_stop = 0  # first entry that is not in a closed group
+        self.group_ends = array("q", [0])  # where closed groups end, and the leading rows before them
         self.humans = array("q")  # entries that a person wrote
         self.steps = array("q")  # assistant rows; of several in a row, the first
         self.systems: list[int] = []  # system and developer rows between others
@@ -253,17 +245,25 @@ class MessageLog:
         return self.segments[-1].stop if self.segments else self.leading_count
 
     @property
+    def closed_groups_stop(self) -> int:
+        """The first entry that is not in a closed group."""
+        return self.group_ends[-1]
+
+    @property
     def newest_group(self) -> tuple[int, int]:
         """Entries of the newest group, open or closed; none if the log has no groups."""
-        closed, stop = self.closed_groups_stop, len(self.entries)
-        return (closed, stop) if closed < stop or not self.group_starts else (self.group_starts[-1], stop)
+        ends, stop = self.group_ends, len(self.entries)
+        return ends[-2 if ends[-1] == stop and len(ends) > 1 else -1], stop
 
     def group_start(self, index: int) -> int:
         """First entry of the group that an entry stands in."""
-        if index >= self.closed_groups_stop:
-            return index if self.closed_groups_stop == len(self.entries) else self.closed_groups_stop
-        at = bisect_right(self.group_starts, index)
-        return self.group_starts[at - 1] if at else index
+        at = bisect_right(self.group_ends, index)
+        return self.group_ends[at - 1] if at else index
+
+    def group_stop(self, start: int) -> int:
+        """Where the group ends that begins at entry `start`; one that is still open ends with the log."""
+        at = bisect_right(self.group_ends, start)
+        return self.group_ends[at] if at < len(self.group_ends) else len(self.entries)
 
     def thinking_from(self, length: int) -> float:
         """The message that an answer to the first `length` messages goes on from, whose thinking a provider may want
@@ -278,8 +278,7 @@ class MessageLog:
 
     def fill(self, entries: Iterable[Entry]) -> MessageLog:
         """Add messages at the end, in one step, while no thread reads the log. Return the log."""
-        held, fresh, image_tokens = self.entries, self._fresh, self.settings.image_tokens
-        is_ranked = self.settings.strategy == "importance"
+        held, image_tokens = self.entries, self.settings.image_tokens
         for entry in entries:
             facts, index, before = entry.facts, len(held), held[-1].facts.role if held else None
             role, human, cost = facts.role, facts.human, entry.cost(image_tokens)
@@ -290,19 +289,15 @@ class MessageLog:
                 continue
             held.append(entry)
             self.tokens.append(self.tokens[-1] + cost)
-            if entry.fresh is not None:
-                fresh.append(entry)
-                if len(fresh) > _FRESH:  # a long session is kept as bytes
-                    fresh.popleft().fresh = None
+            if index >= _FRESH:  # a long session is kept as bytes
+                held[index - _FRESH].fresh = None
             is_leading = role in _LEADING
             if is_leading and index == self.leading_count:
-                self.leading_count = self.closed_groups_stop = stop = index + 1
+                self.leading_count = self.group_ends[0] = stop = index + 1
                 self._groups, self._cutter = GroupCutter(stop), SegmentCutter(self.cuts, stop)
                 continue
             closed, first_call, answered = self._groups.add(facts.calls, facts.answers, turn=human, held=facts.held)
             entry.digest = kept.message_digest(facts.content, first_call, answered)
-            if is_ranked:
-                entry.traits()  # now, for its reading is at hand
             if human:
                 self.humans.append(index)
                 verdict = self.verdicts.get(message_name(entry.data)) if self.verdicts else None
@@ -316,8 +311,7 @@ class MessageLog:
             for name in facts.state:
                 self.states.setdefault(name, []).append(index)
             for start, stop in closed:
-                self.group_starts.append(start)
-                self.closed_groups_stop = stop
+                self.group_ends.append(stop)
                 self._cut(start, stop)
             self.kept_texts.add(index, entry)
             self._show_page(index)
@@ -354,13 +348,13 @@ class MessageLog:
         """End the open segment before entry `stop`, where a group of it ends. A closed one stays, or is cut anew."""
         while cuts_anew and self.covered_by_segments > stop:
             del self.segments[-1], self.hashes[-1]
-        start, starts = self.covered_by_segments, self.group_starts
+        start, ends = self.covered_by_segments, self.group_ends
         if not start < stop <= self.closed_groups_stop or self.group_start(stop) != stop:
             return
         self.closings.add(stop)
         self._cutter = SegmentCutter(self.cuts, start)
-        for first in starts[bisect_left(starts, start) :]:
-            self._cut(first, self.group_stop(first))
+        for first, last in pairwise(ends[bisect_left(ends, start) :]):
+            self._cut(first, last)
 
     def beside(self, log: Sequence[Entry], closings: Iterable[int] | None = None) -> MessageLog:
         """Return an empty log that reads and cuts as this one does, to be filled with `log`. Views have ended segments
@@ -414,18 +408,9 @@ class MessageLog:
     def cost(self, index: int) -> int:
         return self.tokens[index + 1] - self.tokens[index]
 
-    def group_stop(self, start: int) -> int:
-        """Where the group ends that begins at entry `start`; one that is still open ends with the log."""
-        if start >= self.closed_groups_stop:
-            return len(self.entries)
-        at = bisect_right(self.group_starts, start)
-        return self.group_starts[at] if at < len(self.group_starts) else self.closed_groups_stop
-
-    def between(self, start: int, stop: int) -> LogGroup:
-        """Log entries, read, with their costs and what is bound among them."""
-        reads, tokens = kept.read_all(self.entries[start:stop], start), self.tokens
-        costs = {at: tokens[at + 1] - tokens[at] for at in range(start, stop)}
-        return LogGroup(reads, costs, bound_among([read.message for read in reads], start))
+    def read(self, start: int, stop: int) -> list[PlacedMessage]:
+        """Return log entries, read, each with its cost."""
+        return [self.entries[at].read(at)._replace(cost=self.cost(at)) for at in range(start, stop)]
 
     def groups_from(self, start: int, ephemeral: int, most: float) -> list[LogGroup]:
         """The groups from entry `start` on that begin within `most` tokens, each with what passed within it, behind so
@@ -439,9 +424,9 @@ class MessageLog:
             passing += (Piece(place, {}) for place in self.interruptions_behind(start) if place <= end)
             passing.sort(key=lambda each: each.seq)
         passed = [bisect_right(passing, stop, key=lambda each: each.seq) for stop in stops]
-        (reads, costs, bound, *_), staying = self.between(start, end), self.staying(start, end)
+        staying = self.staying(start, end)
         return [
-            LogGroup(reads[at - start : stop - start], costs, bound, staying, passing[before:after])
+            LogGroup(self.read(at, stop), staying, passing[before:after])
             for (at, before), (stop, after) in pairwise(zip(stops, passed, strict=True))
         ]
 
@@ -503,13 +488,8 @@ class MessageLog:
 
     def important(self, stop: int, threshold: float) -> list[int]:
         """The groups before entry `stop` that score at least `threshold`, the most important first."""
-        groups: list[tuple[int, int]] = []
-        for start, end in pairwise([*self.group_starts, self.closed_groups_stop]):
-            members = self.entries[start:end]
-            traits = [(one.traits(), one.facts.critical) for one in members]
-            # by cues, whatever a model says later: what was decided of a group stays
-            stated = [rule.strength for one in members for rule in one.facts.rules]
-            groups.append((start, group_traits(traits, stated)))
+        traits = [entry.facts.traits for entry in self.entries]
+        groups = [(first, reduce(or_, traits[first:last])) for first, last in pairwise(self.group_ends)]
         return rank_groups(groups, stop, threshold)
 
     def opening(self, cut: int) -> list[int]:

@@ -103,8 +103,8 @@ class Sources:
         redact, readings = self.redact, list[Reading]()
         for entry in entries:
             self.yield_now(len(entry.data))
-            _, message, reading = entry.read(0)
-            readings.append(reading if redact is None else redact_reading(message, reading, redact))
+            read = entry.read(0)
+            readings.append(read.reading if redact is None else redact_reading(read.message, read.reading, redact))
         how: dict[str, Any] = {"numbered": self.numbered, "thinking": self.thinking, "yield_now": self.yield_now}
         text: str = encodable(render_messages(readings, **how))
         return text if redact is None else redact(text)

@@ -437,8 +437,7 @@ def write_head(
         whole = frozenset(item.seq for item in behind if not item.left_out)
         groups, inside = list[tuple[int, Sequence[TailItem]]](), set[int]()
         for start in log.important(stop, threshold):
-            group = log.between(start, log.group_stop(start))
-            reads = group.reads
+            reads = log.read(start, log.group_stop(start))
             if (
                 start < opening_stop
                 or all(read.seq in whole for read in reads)
@@ -448,7 +447,7 @@ def write_head(
             ):
                 continue
             kept_group = Tail(start, replace(room, squeeze=room.squeeze + 1), price, bounds)
-            kept_group.take([group], closed=True)
+            kept_group.take([LogGroup(reads)], closed=True)
             if all(says_nothing(item.message) for item in kept_group.items):
                 continue
             if kept_group.tokens <= left:
@@ -810,14 +809,12 @@ def choose_staying(sources: Sources, stop: int, room: Room) -> Staying:
     bounds = log.bounds() if log.bound_thinking == "left_out" else Bounds()  # a group may be the last with results
     state = {places[at - 1] for places in log.states.values() if (at := bisect_left(places, stop))}
     for start in dict.fromkeys(log.group_start(index) for index in sorted(state, reverse=True)):
-        group = log.between(start, log.group_stop(start))
+        reads = log.read(start, log.group_stop(start))
         tail = Tail(start, room, price, bounds, thinking_from=newest)
-        tail.take([group], closed=True)
+        tail.take([LogGroup(reads)], closed=True)
         if tail.tokens > left:
-            reads, tail = _states_alone(group.reads), Tail(start, room, price, bounds)
-            cut_anew = [Piece(reads[-1].seq + 1, {})]  # for less of it is left
-            costs = {read.seq: price.message(read.message) for read in reads}
-            tail.take([LogGroup(reads, costs, group.bound, passing=cut_anew)], closed=True)
+            tail = Tail(start, room, price, bounds)
+            tail.take([LogGroup(_states_alone(reads, price))], closed=True)
         if tail.tokens <= left:
             items += tail.items
             left -= tail.tokens
@@ -848,7 +845,7 @@ def choose_staying(sources: Sources, stop: int, room: Room) -> Staying:
     return Staying(tuple(items), tuple(left_out), frozenset(said), aside)
 
 
-def _states_alone(reads: Sequence[PlacedMessage]) -> list[PlacedMessage]:
+def _states_alone(reads: Sequence[PlacedMessage], price: Price) -> list[PlacedMessage]:
     """What of a group holds from there on, with the other halves of it, and none of the words between."""
 
     def id_of(block: Any) -> str:
@@ -861,7 +858,7 @@ def _states_alone(reads: Sequence[PlacedMessage]) -> list[PlacedMessage]:
         kept = [block for block in blocks_of(read.message) if any(state_names(block)) or id_of(block) in ids]
         if kept or "output_config" in read.message:
             message = {**read.message, content_key(read.message): kept}
-            found.append(PlacedMessage(read.seq, message, read_message(message)))
+            found.append(PlacedMessage(read.seq, message, read_message(message), price.message(message)))
     return found
 
 

@@ -152,7 +152,7 @@ class RuleCalls:
         for index in waiting:
             if (at := segment_of(index)) > last or at == len(log.segments):
                 break
-            typed += log.entries[index].typed_length
+            typed += log.entries[index].facts.typed
             if typed >= _TYPED:
                 return log.segments[at].stop
         return log.segments[last].stop if last < len(log.segments) else None
