@@ -12,15 +12,15 @@ from __future__ import annotations
 import re
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import inf
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from summarizing_context.extraction import tool_calls
 from summarizing_context.extraction.rules import Rule, rule_topic
 from summarizing_context.extraction.tool_calls import Item, ToolRules, changes_one, numbered_task
-from summarizing_context.log.entries import Entry, Role, Verdict
+from summarizing_context.log.entries import PASSED, Entry, Role, Verdict
 from summarizing_context.log.ledger import SAID, Fact
 from summarizing_context.messages.fences import split_pieces
 from summarizing_context.messages.reading import Reading
@@ -95,63 +95,52 @@ class KeptTexts:
         self._tools = ToolRules() if tools is None else tools
         self._files: dict[str, Instructions] = {}  # the newest, by name
         self._unread: list[tuple[int, Entry]] = []  # messages that may hold files: these may be long
-        self._newest, self._before = PlanItems(), PlanItems()  # plans: that which holds, and that of earlier messages
-        self._since = -1  # the message from which on the newest holds
+        self._newest = PlanItems()
         self.done_at, self.done = -1, 0  # the newest message that left no item of a plan open; so many have
-        # of tools that make plans, by id: message, arguments that may hold a plan, and whether it wrote one
-        self._calls: dict[str, tuple[int, tuple[str, ...], bool]] = {}
         self._notes: list[AgentNote] = []
         self.ended_at = -1  # the newest message with which the agent has called a task done
-        self._ending: dict[str, AgentNote] = {}  # by the id of the call, until it is answered
+        # calls that may write a plan, or end a task, by id until they are answered: message, keys of a plan, arguments
+        self._waiting: dict[str, tuple[int, tuple[str, ...], str]] = {}
 
     def add(self, index: int, entry: Entry) -> None:
         facts, data = entry.facts, entry.data
         if facts.role in _FILE_ROLES and _MARKS.search(data):
             self._unread.append((index, entry))
-        takes_part = bool(facts.answers) and any(id in self._calls or id in self._ending for id in facts.answers)
+        takes_part = not self._waiting.keys().isdisjoint(facts.answers)
         if facts.calls and not takes_part:  # the name of a tool that plans, or ends a task, may stand in its bytes
             has = data.lower().__contains__
             takes_part = has(COMPACT.encode()) or any(all(map(has, name)) for name in self._tools.plan_words)
-        if not takes_part:
-            return
-        reading = entry.read(index).reading
-        for part in reading.parts:
-            if part.kind == "call" and (keys := self._tools.plan_keys(part.name)):
-                items = tool_calls.plan_in_call("".join(part.texts), keys, self._newest.items)
-                if items is not None:
-                    goes_on = changes_one(keys) and self._newest.items
-                    self._take(index, PlanItems(self._newest.message if goes_on else index, items))
-                self._calls[part.id] = index, keys, items is not None
-            elif part.kind == "call" and part.name.endswith(COMPACT) and facts.role is Role.ASSISTANT:
-                given = tool_calls.parsed("".join(part.texts) or "{}")
-                kept = (given.pop("keep", None) or "") if isinstance(given, dict) else None
-                # the tool refuses other arguments, so these calls end nothing
-                if isinstance(kept, str) and len(kept) <= MAX_NOTE and all(one in (None, "") for one in given.values()):
-                    self._ending[part.id] = AgentNote(index, kept.strip())
-        for part in [part for part in reading.parts if facts.answers and part.kind == "result"]:
-            ended = self._ending.pop(part.id, None)
-            if ended is not None and not part.failed:
-                self._notes.append(ended)
-                self.ended_at = ended.message
-            if part.id not in self._calls:
-                continue
-            made_by, keys, wrote = self._calls[part.id]
-            text = "\n".join(part.texts)
-            if part.failed:  # what the call wrote is taken back
-                if wrote and self._since == made_by:
-                    self._take(index, self._before)
-            elif not wrote:  # the result may tell the plan
-                if (items := tool_calls.plan_in_result(text, keys)) is not None:
-                    self._take(index, PlanItems(index, items))
-            elif changes_one(keys) and (items := numbered_task(text, self._newest.items)) is not None:
-                self._take(index, self._newest._replace(items=items))
+        for part in entry.read(index).reading.parts if takes_part else ():
+            if part.kind == "call":
+                keys = self._tools.plan_keys(part.name)
+                if keys or (part.name.endswith(COMPACT) and facts.role is Role.ASSISTANT):
+                    self._waiting[part.id] = index, keys, "".join(part.texts)
+            elif part.kind == "result" and (call := self._waiting.pop(part.id, None)) and not part.failed:
+                if call[1]:
+                    self._take_plan(index, "\n".join(part.texts), *call)
+                else:
+                    self._take_note(call[0], tool_calls.parsed(call[2] or "{}"))
 
-    def _take(self, index: int, plan: PlanItems) -> None:
-        if index != self._since:
-            self._before, self._since = self._newest, index
-        if any(item.is_open for item in self._newest.items) and not any(item.is_open for item in plan.items):
+    def _take_note(self, made_by: int, given: Any) -> None:
+        kept = (given.pop("keep", None) or "") if isinstance(given, dict) else None
+        # the tool refuses other arguments, so these calls end nothing
+        if isinstance(kept, str) and len(kept) <= MAX_NOTE and all(one in (None, "") for one in given.values()):
+            self._notes.append(AgentNote(made_by, kept.strip()))
+            self.ended_at = made_by
+
+    def _take_plan(self, index: int, said: str, made_by: int, keys: tuple[str, ...], arguments: str) -> None:
+        """Take the plan that a call has written, or that the result at `index` tells."""
+        before = self._newest
+        if (items := tool_calls.plan_in_call(arguments, keys, before.items)) is not None:
+            index = made_by
+            if changes_one(keys):
+                items = numbered_task(said, items) or items
+        elif (items := tool_calls.plan_in_result(said, keys)) is None:
+            return
+        if any(item.is_open for item in before.items) and not any(item.is_open for item in items):
             self.done_at, self.done = index, self.done + 1
-        self._newest = plan
+        goes_on = index == made_by and changes_one(keys) and before.items
+        self._newest = PlanItems(before.message if goes_on else index, items)
 
     def instructions(self, cut: int) -> list[Instructions]:
         """The newest text of each file, where that stands before entry `cut`; in the order of the log."""
@@ -213,48 +202,48 @@ class RuleLog:
     """The rules of a growing log, in its order."""
 
     def __init__(self) -> None:
-        self._rules: list[StandingRule] = []
-        self._ends: list[tuple[int, str]] = []  # the message that ends earlier rules of this quote
+        self._by_cues: dict[int, tuple[Rule, ...]] = {}  # by message of a human's
+        self._verdicts: dict[int, Verdict] = {}
         self.open = array("q")  # messages on which a model may still be asked
-        self.is_judged = False  # whether it has been asked on any
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether a model has been asked on any."""
+        return bool(self._verdicts)
 
     @property
     def size(self) -> int:
-        return len(self._rules)
+        return sum(map(len, self._by_cues.values()))
 
-    def add(self, index: int, rules: Iterable[Rule], verdict: Verdict | None = None) -> None:
+    def add(self, index: int, rules: tuple[Rule, ...], verdict: Verdict | None = None) -> None:
         """The message at `index`, which is newer than all before, with what cues tell, and a model's verdict."""
         self.open.append(index)
-        self._rules += [StandingRule(index, rule.quote, rule.strength) for rule in rules]
+        self._by_cues[index] = rules
         if verdict is not None:
             self.judge(index, verdict)
 
     def judge(self, index: int, verdict: Verdict) -> None:
         """A model has said what the rules of an open message are, or is not asked about it again."""
         del self.open[bisect_left(self.open, index)]
-        self.is_judged = True
-        if verdict.given:
-            rules = [StandingRule(index, rule.quote, rule.strength, None, "model") for rule in verdict.rules]
-            others = [rule for rule in self._rules if rule.message != index]
-            self._rules = sorted([*others, *rules], key=lambda rule: rule.message)
-            self._ends += ((index, quote) for quote in verdict.ends)
+        self._verdicts[index] = verdict
 
     def all(self, cut: float = inf) -> list[StandingRule]:
         """Return every rule in the order of the log, each with the message that ends it: a model says so, or a later
         rule repeats it, or rules on the same. What was said from entry `cut` on counts for nothing."""
-        ends: dict[str, list[int]] = {}
-        for index, quote in sorted(end for end in self._ends if end[0] < cut):
-            ends.setdefault(quote, []).append(index)
         found: list[StandingRule] = []
+        ends: dict[str, int] = {}  # by quote, the next message with which a model says that it ends
         later: dict[tuple[str, str], int] = {}  # the message of the next rule by what it is about
-        for rule in reversed([rule for rule in self._rules if rule.message < cut]):
-            topic, quote = rule_topic(rule.quote), " ".join(rule.quote.split()).casefold()
-            about = [one for one in (("quote", quote), ("order", topic.order), ("choice", topic.choice)) if one[1]]
-            end = next((index for index in ends.get(rule.quote, ()) if index > rule.message), None)
-            if end is None:
-                end = min((later[one] for one in about if one in later), default=None)
-            found.append(rule._replace(ended_by=end))
-            later.update(dict.fromkeys(about, rule.message))
+        for index in reversed([index for index in self._by_cues if index < cut]):
+            verdict = self._verdicts.get(index, PASSED)
+            source: Literal["model", "cues"] = "model" if verdict.given else "cues"
+            rules = verdict.rules if verdict.given else self._by_cues[index]
+            for rule in reversed(rules):
+                topic, quote = rule_topic(rule.quote), " ".join(rule.quote.split()).casefold()
+                about = [one for one in (("quote", quote), ("order", topic.order), ("choice", topic.choice)) if one[1]]
+                end = ends.get(rule.quote, min((later[one] for one in about if one in later), default=None))
+                found.append(StandingRule(index, rule.quote, rule.strength, end, source))
+                later.update(dict.fromkeys(about, index))
+            ends |= dict.fromkeys(verdict.ends, index)
         return found[::-1]
 
     def before(self, cut: int) -> list[StandingRule]:
