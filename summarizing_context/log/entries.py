@@ -34,7 +34,7 @@ from summarizing_context.messages.reading import (
     parse_messages,
     read_message,
 )
-from summarizing_context.messages.tokens import ESTIMATE, MESSAGE_TOKENS, TokenCounter, estimate_texts
+from summarizing_context.messages.tokens import ESTIMATE, MESSAGE_TOKENS, TokenCounter, estimate_text
 from summarizing_context.stores.base import StoredEntry, StoredVerdict
 
 _RANGE, _ROLLUP, _RECIPE = b"range/v1", b"rollup/v1", b"recipe/v1"
@@ -48,14 +48,6 @@ def content_digest(reading: Reading) -> bytes:
         if part.texts or part.kind not in ("extra", "thinking")  # else it holds nothing but ids and seals
     ]
     return hashlib.sha256(canonical_json((reading.role, reading.human, said)).encode()).digest()
-
-
-def message_digest(content: bytes, first_call: int, answered: Sequence[int]) -> bytes:
-    """A content digest tied to its place in the group: its first call's ordinal and those that it answers."""
-    if first_call < 0 and not answered:
-        return content
-    places = ",".join(map(str, (first_call, *answered)))
-    return hashlib.sha256(content + places.encode()).digest()
 
 
 def range_hash(digests: Iterable[bytes], part: int = 0, parts: int = 1) -> str:
@@ -174,7 +166,7 @@ def make_entry(message: Message, counter: TokenCounter, data: bytes | None = Non
     """The entry of a checked message, and of its bytes if they are known."""
     reading, data = read_message(message), data or encode_message(message)
     texts, metadata = reading.texts, message.get("metadata")
-    estimate = estimate_texts(texts)
+    estimate = sum(map(estimate_text, texts))
     read = estimate if counter.name == ESTIMATE else sum(map(counter.count, texts))
     rules = cue_rules(reading.typed) if reading.human else ()
     facts = Facts(

@@ -13,8 +13,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from copy import copy
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import reduce
 from itertools import pairwise, takewhile
 from math import inf
@@ -24,7 +23,6 @@ from typing import Any, Literal
 import anyio
 import msgspec
 
-from summarizing_context.concurrency import YieldNow
 from summarizing_context.errors import MessageError
 from summarizing_context.extraction.importance import rank_groups
 from summarizing_context.extraction.tool_calls import ToolRules
@@ -91,7 +89,7 @@ class Foreground:
     event loop. Calls are counted, never timed, so behaviour does not depend on the speed of the machine."""
 
     def __init__(self) -> None:
-        self._under_way = 0
+        self._under_way = self._unread = 0  # calls; characters before the next pause
         self.is_frozen = False
         self._thawed = anyio.Event()  # set when the session may change again
         self._later: list[Callable[[], object]] = []
@@ -126,22 +124,16 @@ class Foreground:
     def __exit__(self, *_: object) -> None:
         self._under_way -= 1
 
-    def steps(self) -> YieldNow:
-        """Return what one background thread calls all along: it pauses while a call is running. Without it, each step
-        of a call would wait milliseconds for the interpreter lock. The pauses are bounded: 0.2 ms up to eight times,
-        for 4,000 characters that the thread reads, about a millisecond."""
-        left = 0
-
-        def yield_now(characters: int) -> None:
-            nonlocal left
-            if left <= 0:
-                for _ in range(8):
-                    if self._under_way:
-                        time.sleep(0.0002)
-                left = 4_000
-            left -= characters
-
-        return yield_now
+    def yield_now(self, characters: int) -> None:
+        """Pause while a call is running; one background thread calls this all along, with what it reads next. Without
+        it, each step of a call would wait milliseconds for the interpreter lock. The pauses are bounded: 0.2 ms up to
+        eight times, for 4,000 characters that the thread reads, about a millisecond."""
+        if self._unread <= 0:
+            for _ in range(8):
+                if self._under_way:
+                    time.sleep(0.0002)
+            self._unread = 4_000
+        self._unread -= characters
 
 
 _FRESH = 64  # entries that are kept parsed: more than come between two views
@@ -196,16 +188,7 @@ class MessageLog:
         self.bound_thinking: BoundThinking = "kept"
         self.pinned = PinList()  # by a call
         sizes = self.settings.segment_min, self.settings.segment_target, self.settings.segment_max
-        self.cuts: tuple[int, int, int, int] = *sizes, self.every or 0  # how segments are cut
-        self._clear(())
-
-    def begin(self, closings: Iterable[int], cuts: tuple[int, int, int, int]) -> None:
-        """Have the log, which is still empty, cut into segments as by an earlier process."""
-        self.cuts = cuts
-        self._clear(closings)
-
-    def _clear(self, closings: Iterable[int]) -> None:
-        self.closings = set(closings)  # entries before which a view has ended a segment that was open
+        self.begin((), (*sizes, self.every or 0))
         self.entries: list[Entry] = []
         self.ephemeral: list[tuple[int, Entry]] = []  # what passes, each before the entry of this index
         self.pages = 0  # of these, pages of the past; the others are the host's ephemeral messages
@@ -224,7 +207,12 @@ class MessageLog:
         self.states: dict[str, list[int]] = {}  # by what holds from these entries on
         self.rules = RuleLog()
         self.kept_texts = KeptTexts(self.plans)
-        self._groups, self._cutter = GroupCutter(), SegmentCutter(self.cuts)
+        self._groups = GroupCutter()
+
+    def begin(self, closings: Iterable[int], cuts: tuple[int, int, int, int]) -> None:
+        """Have the log, which is still empty, cut into segments as by an earlier process: in these sizes, and before
+        entries where a view has ended a segment that was open."""
+        self.closings, self.cuts, self._cutter = set(closings), cuts, SegmentCutter(cuts)
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -297,7 +285,10 @@ class MessageLog:
                 self._groups, self._cutter = GroupCutter(stop), SegmentCutter(self.cuts, stop)
                 continue
             closed, first_call, answered = self._groups.add(facts.calls, facts.answers, turn=human, held=facts.held)
-            entry.digest = kept.message_digest(facts.content, first_call, answered)
+            entry.digest = facts.content
+            if first_call >= 0 or answered:  # with its place in the group: the first call, and those that it answers
+                places = ",".join(map(str, (first_call, *answered)))
+                entry.digest = hashlib.sha256(facts.content + places.encode()).digest()
             if human:
                 self.humans.append(index)
                 verdict = self.verdicts.get(message_name(entry.data)) if self.verdicts else None
@@ -328,18 +319,7 @@ class MessageLog:
             self.pages += 1
 
     def _cut(self, start: int, stop: int) -> None:
-        first, cutter = self.entries[start], self._cutter
-        digest, size = first.digest, first.facts.size
-        if stop - start > 1:
-            members = self.entries[start:stop]
-            digest = hashlib.sha256(b"".join(one.digest for one in members)).digest()
-            size = sum(one.facts.size for one in members)
-        segments = cutter.add((start, stop), size=size, digest=digest, opens_turn=first.facts.human)
-        every = self.cuts[-1]
-        is_long = every > 0 and stop - cutter.start >= every
-        if cutter.size and (is_long or stop in self.closings):
-            segments.append(cutter.close(is_early=True))
-        for segment in segments:
+        for segment in self._cutter.add(start, self.entries[start:stop], ends=stop in self.closings):
             digests = [one.digest for one in self.entries[segment.start : segment.stop]]
             self.segments.append(segment)
             self.hashes.append(kept.range_hash(digests, segment.part, segment.parts))
@@ -362,8 +342,9 @@ class MessageLog:
         if closings is None:
             same = self.common_prefix(log)
             closings = (place for place in self.closings if place <= same)
-        other = copy(self)
-        other._clear(closings)
+        other = replace(self)
+        other.verdicts = self.verdicts
+        other.begin(closings, self.cuts)
         return other
 
     def replace(self, filled: MessageLog, closings: Iterable[int]) -> int:

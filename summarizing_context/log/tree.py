@@ -11,6 +11,7 @@ past. A fact passes through at most floor(log4 segments) + 1 summarizations.
 
 from __future__ import annotations
 
+import hashlib
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -42,34 +43,37 @@ class Segment(NamedTuple):
 class SegmentCutter:
     """Cuts a growing run of closed groups into segments, one group at a time; O(1)."""
 
-    def __init__(self, sizes: Sequence[int], start: int = 0) -> None:
-        self._sizes = sizes  # the least, the usual and the largest, in estimated tokens
-        self.start = start  # first entry of the open segment
-        self.size = 0
-        self._stop = start
+    def __init__(self, cuts: tuple[int, int, int, int], start: int = 0) -> None:
+        self._cuts = cuts  # the least, the usual and the largest size, in estimated tokens; messages, 0 for any number
+        self._start = self._stop = start  # of the open segment
+        self._size = 0
 
-    def add(self, group: tuple[int, int], *, size: int, digest: bytes, opens_turn: bool) -> list[Segment]:
-        """Take the next closed group, of these entries, and return the segments that are thereby cut, oldest first.
-        `size` is in estimated tokens; a group `opens_turn` that begins with a human message."""
-        (least, target, most, *_), (start, stop), chance = self._sizes, group, digest[-1]
-        cut: list[Segment] = []
-        ends_before = opens_turn and self.size >= least and (self.size >= target or chance % _TURN == 0)
-        if self.size and (ends_before or self.size + size > most):
-            cut.append(self.close())
+    def add(self, start: int, group: Sequence[Entry], *, ends: bool) -> list[Segment]:
+        """Take the next closed group, from entry `start` on, and return the segments that are thereby cut, oldest
+        first. Where it `ends` the segment, a view has closed that behind it."""
+        (least, target, most, every), stop, first = self._cuts, start + len(group), group[0]
+        size, digest = sum(one.facts.size for one in group), first.digest
+        if len(group) > 1:
+            digest = hashlib.sha256(b"".join(one.digest for one in group)).digest()
+        cut, chance = list[Segment](), digest[-1]
+        ends_before = first.facts.human and self._size >= least and (self._size >= target or chance % _TURN == 0)
+        if self._size and (ends_before or self._size + size > most):
+            cut.append(self._close())
         if size > most:  # in parts; a quarter of each is left free for the labels of rendering
-            self.start = self._stop = stop
+            self._start = self._stop = stop
             parts = -(-size * 5 // (4 * most))
             return cut + [Segment(start, stop, size, part, parts) for part in range(parts)]
-        self.size += size
+        self._size += size
         self._stop = stop
-        if self.size >= least and chance % (_GROUP if self.size < target else _LATE_GROUP) == 0:
-            cut.append(self.close())
+        if self._size >= least and chance % (_GROUP if self._size < target else _LATE_GROUP) == 0:
+            cut.append(self._close())
+        elif self._size and (ends or 0 < every <= stop - self._start):
+            cut.append(self._close(is_early=True))
         return cut
 
-    def close(self, *, is_early: bool = False) -> Segment:
-        """End the open segment behind the last group."""
-        segment = Segment(self.start, self._stop, self.size, is_early=is_early)
-        self.start, self.size = self._stop, 0
+    def _close(self, *, is_early: bool = False) -> Segment:
+        segment = Segment(self._start, self._stop, self._size, is_early=is_early)
+        self._start, self._size = self._stop, 0
         return segment
 
 
