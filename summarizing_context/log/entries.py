@@ -30,7 +30,6 @@ from summarizing_context.messages.reading import (
     check_message,
     decode_message,
     encode_message,
-    parse_message,
     parse_messages,
     read_message,
 )
@@ -114,8 +113,8 @@ class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
 # 20 s of processor time for 100,000 messages) and stores the new facts; openings with `read_only` pay each time. So it
 # does where the list of cues has changed, whose version is kept beside.
 @cache
-def facts_version() -> str:
-    return f"facts/7 {ESTIMATE} {cues_version()}"
+def facts_version(counter: str) -> str:
+    return f"facts/7 {ESTIMATE} {cues_version()} {counter}"
 
 
 class Bounds(NamedTuple):
@@ -220,18 +219,16 @@ def unsealed(data: bytes, kept: bytes) -> bytes:
 def decode_entry(data: bytes, kept: bytes, counter: TokenCounter) -> tuple[Entry, bool]:
     """Return the stored entry, with tokens by the counter, and whether its facts are new, to be stored again.
     Raise `StoreCorruptError`."""
-    try:
-        name, facts, version = _decoder.decode(unsealed(data, kept))
-    except msgspec.DecodeError:
-        version = ""
-    if version == facts_version() and name == counter.name:
-        return Entry(data, facts, facts.content), False
+    with suppress(msgspec.DecodeError):
+        version, facts = _decoder.decode(unsealed(data, kept))
+        if version == facts_version(counter.name):
+            return Entry(data, facts, facts.content), False
     entry = make_entry(decode_message(data), counter)
     entry.fresh = None  # of a whole log few messages are shown
     return entry, True
 
 
-_decoder = msgspec.msgpack.Decoder(tuple[str, Facts, str])  # with the counter's name before, and the version behind
+_decoder = msgspec.msgpack.Decoder(tuple[str, Facts])
 _ROLES = {role.name.lower(): role for role in Role}
 
 
@@ -277,16 +274,13 @@ class Intake:
 
     async def one(self, message: object) -> Entry:
         """The entry of a message. Raises `MessageError`."""
-        content = message.get("content") if isinstance(message, dict) else None
-        blocks = content if isinstance(content, list) else [message]
+        checked = check_message(message)  # shares the texts; the bytes of long ones are made off the event loop
+        blocks = content if isinstance(content := checked.get("content"), list) else [checked]
         texts = (value for block in blocks if isinstance(block, dict) for value in block.values())
-        data: bytes | None = None
-        if any(len(text) > _LONG_TEXT for text in texts if isinstance(text, str)):
-            checked = check_message(message)  # shares the text; its bytes are made off the event loop
-        else:
-            checked, data = parse_message(message)
-            if len(data) <= _LONG_TEXT and (checked["role"] != "user" or are_cues_compiled()):
-                return make_entry(checked, self.counter, data)
+        is_long = any(len(text) > _LONG_TEXT for text in texts if isinstance(text, str))
+        data = None if is_long else encode_message(checked)
+        if data and len(data) <= _LONG_TEXT and (checked["role"] != "user" or are_cues_compiled()):
+            return make_entry(checked, self.counter, data)
         made: Entry = await self.in_thread(partial(make_entry, checked, self.counter, data))
         return made
 
@@ -314,7 +308,7 @@ class Intake:
     def stored_facts(self, entry: Entry) -> bytes:
         """Return the facts of an entry, behind checksums of the message's bytes and of their own."""
         try:
-            facts = msgspec.msgpack.encode((self.counter.name, entry.facts, facts_version()))
+            facts = msgspec.msgpack.encode((facts_version(self.counter.name), entry.facts))
         except UnicodeEncodeError:  # an id with lone surrogates: the facts are derived again when reading
             facts = b""
         return _SEALED.pack(_SEAL, zlib.crc32(entry.data), zlib.crc32(facts)) + facts

@@ -85,15 +85,14 @@ class OpenCalls:
         """The call that a result answers, or None if no open call has this id."""
         if (waiting := self.open.get(id)) is None:
             return None
-        place = waiting[0] if len(waiting) == 1 else next(one for one in waiting if one[0] == waiting[-1][0])
+        place = next(one for one in waiting if one[0] == waiting[-1][0])
         self._close(id, place)
         return place
 
     def _close(self, id: str, place: Place) -> None:
         self.left[place[0]] -= 1
-        if len(waiting := self.open[id]) > 1:
-            waiting.remove(place)
-        else:
+        self.open[id].remove(place)
+        if not self.open[id]:
             del self.open[id]
 
     def waits_for(self, ids: Iterable[str]) -> bool:

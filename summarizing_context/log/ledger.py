@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from math import inf
 from operator import attrgetter
@@ -51,17 +51,13 @@ class Touch(NamedTuple):
     kind: Kind
     value: str
     operation: str
-    start: int
-    stop: int
-    order: int = 0  # among the touches of its group
+    start: int = 0
+    stop: int = 0
+    order: int = 0  # in the ledger
     about: str = ""  # of commands and errors: what was tried; a later success of the same fixes an error
     went_well: bool = False
     times: int = 1
     work: str = ""  # of commands: `commit`, `tests`
-
-    @property
-    def place(self) -> tuple[int, int]:
-        return self.start, self.order
 
 
 class Ledger:
@@ -73,34 +69,32 @@ class Ledger:
         self.end, self.ends = -1, 0  # the newest message whose call has made a commit, or tests pass; so many have
         self._all: dict[tuple[Kind, str, str], Touch] = {}
         self._holding: dict[Kind, dict[str, Touch]] = {kind: {} for kind in get_args(Kind)}  # by value
-        self._done: dict[str, tuple[int, int, int]] = {}  # by what was tried: (start, order, stop) of its last success
+        self._done: dict[str, Touch] = {}  # by what was tried, its last success
         for touch in touches:
             self.add(touch)
 
     def add(self, touch: Touch) -> None:
+        """Note a touch that is later than all before."""
         kind, value, operation = key = touch[:3]
+        times = touch.times + (self._all[key].times if key in self._all else 0)
+        self._all[key] = latest = touch._replace(order=len(self.touches), times=times)
         self.touches.append(touch)
-        if touch.went_well and (touch.work == "commit" or (touch.work == "tests" and self.is_red)):
-            self.end, self.ends = touch.start, self.ends + 1
-        if touch.work == "tests":
-            self.is_red = not touch.went_well
-        if (known := self._all.get(key)) is not None:
-            touch = max(known, touch, key=lambda one: one.place)._replace(times=known.times + touch.times)
-        self._all[key] = touch
 
         # of two touches of one thing a change holds rather than a look, and then the later one
         held = self._holding[kind].get(value)
-        weight = operation not in LOOKS, *touch.place
-        if held is None or held.operation == operation or weight >= (held.operation not in LOOKS, *held.place):
-            self._holding[kind][value] = touch
+        if held is None or held.operation in (operation, *LOOKS) or operation not in LOOKS:
+            self._holding[kind][value] = latest
         if touch.went_well:
-            done = (*touch.place, touch.stop)
-            self._done[touch.about] = max(done, self._done.get(touch.about, done))
+            self._done[touch.about] = latest
+            if touch.work == "commit" or (touch.work == "tests" and self.is_red):
+                self.end, self.ends = touch.start, self.ends + 1
+        if touch.work == "tests":
+            self.is_red = not touch.went_well
 
     def facts(self) -> list[Fact]:
         """Return everything that is known, in the order in which it was done or said."""
         facts: list[Fact] = []
-        for touch in sorted(self._all.values(), key=lambda touch: (*touch.place, *touch[:3])):
+        for touch in sorted(self._all.values(), key=attrgetter("order")):
             kind, value, operation, start, stop = touch[:5]
             superseded = kind != "error" and self._holding[kind][value] is not touch
             if kind == "error":
@@ -114,7 +108,7 @@ class Ledger:
         entry `stop`, and of errors those that are not fixed. What was touched again from `stop` on is left out."""
         found: dict[Kind, list[Touch]] = {}
         for kind, holding in self._holding.items():
-            latest = sorted(holding.values(), key=attrgetter("start", "order"), reverse=True)[:most]
+            latest = sorted(holding.values(), key=attrgetter("order"), reverse=True)[:most]
             found[kind] = [touch for touch in latest if touch.start < stop]
         found["error"] = [error for error in found["error"] if self._fixed_at(error) is None]
         return found
@@ -124,22 +118,7 @@ class Ledger:
         words = error.about.split(" ")[:12]
         wider = [" ".join(words[:count]) for count in range(len(words) - 1, 1, -1)]  # `go test ./pkg` of `... TestA`
         done = (self._done.get(about) for about in (error.about, *wider))
-        return next((one[2] for one in done if one is not None and one[:2] > error.place), None)
-
-
-@dataclass(slots=True)
-class _Call:
-    """A tool call, and its result, if it has one."""
-
-    start: int
-    stop: int
-    part: Part
-    result: str | None = None
-    failed: bool = False
-
-    def confirmed(self, operation: str) -> str:
-        """Return what was done; of a change without a result, with the words that say so."""
-        return operation if self.result is not None or operation in LOOKS else f"{operation} (no result)"
+        return next((one.stop for one in done if one is not None and one.order > error.order), None)
 
 
 def _fitting(rule: LedgerRule, key: str, values: Sequence[str]) -> list[str]:
@@ -220,49 +199,51 @@ class SessionLedger(Ledger):
         """Return what a group, whose first message stands at `start`, did and said, in order."""
         if not any(entry.facts.human or entry.facts.calls for entry in group):
             return []
-        found, open_calls, calls = list[Touch](), OpenCalls(), list[_Call]()
+        found, open_calls = list[Touch](), OpenCalls()
+        calls, results = list[tuple[int, Part]](), dict[int, tuple[int, Part]]()  # of each call the last
         for at, reading in ((at, entry.read(at).reading) for at, entry in enumerate(group, start)):
-            for text in reading.typed if reading.human else ():
+            for text in reading.typed:
                 found += (Touch("decision", quote, SAID, at, at + 1) for quote in self.quotes(text[:20_000]))
                 found += (Touch("url", url, "seen", at, at + 1) for url in tool_calls.urls_in(text))
 
             # the calls, each with its result
             if made := [part for part in reading.parts if part.kind == "call"]:
                 open_calls.make([part.id for part in made])
-                calls += (_Call(at, at + 1, part) for part in made)
+                calls += ((at, part) for part in made)
             for part in reading.parts:
                 if part.kind == "result" and (answered := open_calls.answer(part.id)) is not None:
-                    call = calls[answered[1]]
-                    call.stop, call.result, call.failed = at + 1, "\n".join(part.texts), part.failed
-        for call in calls:
-            found += self._of_call(call)
-        return [touch._replace(order=order) for order, touch in enumerate(found)]
+                    results[answered[1]] = at, part
+        for number, (at, call) in enumerate(calls):
+            last, result = results.get(number, (at, None))
+            found += (touch._replace(start=at, stop=last + 1) for touch in self._of_call(call, result))
+        return sorted(found, key=attrgetter("start"))
 
-    def _of_call(self, call: _Call) -> Iterator[Touch]:
-        tool, result, place = call.part.name, call.result, (call.start, call.stop)
-        values = tool_calls.read_arguments(call.part.texts[0] if call.part.texts else "")
+    def _of_call(self, call: Part, answer: Part | None) -> Iterator[Touch]:
+        """Yield what a call did, by its result."""
+        tool, result, failed = call.name, answer and "\n".join(answer.texts), answer is not None and answer.failed
+        values = tool_calls.read_arguments(call.texts[0] if call.texts else "")
         patched = tool_calls.patched_files(values)
         claims = [] if patched else self._claims(tool, values)
         commands = [value for kind, value, _ in claims if kind == "command"]
         outputs = [None] * len(commands) if result is None else tool_calls.split_result(result, len(commands))
         for command, output in zip(commands, outputs, strict=True):
-            yield from self._ran(command, replace(call, result=output))
+            yield from self._ran(command, output, failed)
         path = patched[0][0] if patched else next((value for kind, value, _ in claims if kind == "path"), "")
         about = f"{tool} {path}"
         looks = not patched and all(done in LOOKS for kind, _, done in claims if kind != "command")
-        if not commands and result is not None and (call.failed or tool_calls.refuses(result, looks=looks)):
+        if not commands and result is not None and (failed or tool_calls.refuses(result, looks=looks)):
             if line := self.error_line(result, True):
-                yield Touch("error", tool_calls.signature(line), "seen", *place, about=about)
+                yield Touch("error", tool_calls.signature(line), "seen", about=about)
             return
         for path, done in patched:
-            yield Touch("path", path, call.confirmed(done), *place)
+            yield Touch("path", path, _confirmed(done, result))
         for kind, value, done in claims:
             if kind != "command":
-                operation = call.confirmed(done) if kind == "path" else done
-                yield Touch(kind, value, operation, *place, about=about, went_well=result is not None)
+                operation = _confirmed(done, result) if kind == "path" else done
+                yield Touch(kind, value, operation, about=about, went_well=result is not None)
         if not patched and result is not None and len(result) <= _SHORT:  # it tells what was made, or found
-            yield from (Touch("url", url, "seen", *place) for url in tool_calls.urls_in(result))
-            yield from (Touch("identifier", id, "seen", *place) for id in tool_calls.ids_in_result(result))
+            yield from (Touch("url", url, "seen") for url in tool_calls.urls_in(result))
+            yield from (Touch("identifier", id, "seen") for id in tool_calls.ids_in_result(result))
 
     def _claims(self, tool: str, values: Sequence[tuple[str, str]]) -> list[tuple[Kind, str, str]]:
         """Return (kind, value, operation) of the arguments; each is taken by the first rule that fits it."""
@@ -292,24 +273,27 @@ class SessionLedger(Ledger):
             found = [claim for claim in found if claim[0] != "command"]
         return found
 
-    def _ran(self, command: str, call: _Call) -> Iterator[Touch]:
+    def _ran(self, command: str, result: str | None, failed: bool) -> Iterator[Touch]:
         """Yield a command with its exit status, the files that it obviously touched, and what went wrong."""
-        bare, place, text = tool_calls.bare_command(command)[0], (call.start, call.stop), call.result or ""
+        bare, text = tool_calls.bare_command(command)[0], result or ""
         about, code, line = tool_calls.tried(bare), tool_calls.exit_code(text), ""
         value = " ".join(bare[: 4 * _COMMAND].split())
         value = value if len(value) <= _COMMAND else f"{value[: _COMMAND - 1]}…"
-        failed = call.result is not None and (code not in ("", "0") or (not code and call.failed))
-        if call.result is not None and code != "0" and (call.failed or not tool_calls.only_looks(bare)):
-            line = self.error_line(text, failed)
+        is_wrong = result is not None and (code not in ("", "0") or (not code and failed))
+        if result is not None and code != "0" and (failed or not tool_calls.only_looks(bare)):
+            line = self.error_line(text, is_wrong)
         refused = tool_calls.denies(text)
-        failed = failed or bool(line) or refused
-        operation = f"exit {code}" if code else "failed" if failed else call.confirmed("ran")
-        went_well = call.result is not None and not failed
-        yield Touch(
-            "command", value, operation, *place, about=about, went_well=went_well, work=tool_calls.work_of(bare)
-        )
+        is_wrong = is_wrong or bool(line) or refused
+        done = f"exit {code}" if code else "failed" if is_wrong else _confirmed("ran", result)
+        went_well, work = result is not None and not is_wrong, tool_calls.work_of(bare)
+        yield Touch("command", value, done, about=about, went_well=went_well, work=work)
         for path, done, program in () if refused else tool_calls.files_of(command):
             if f"{program}: " not in text[:_SHORT]:
-                yield Touch("path", path, call.confirmed(done), *place, about=path)
+                yield Touch("path", path, _confirmed(done, result), about=path)
         if line:
-            yield Touch("error", tool_calls.signature(line), "seen", *place, about=about)
+            yield Touch("error", tool_calls.signature(line), "seen", about=about)
+
+
+def _confirmed(operation: str, result: str | None) -> str:
+    """Return what was done; of a change without a result, with the words that say so."""
+    return operation if result is not None or operation in LOOKS else f"{operation} (no result)"

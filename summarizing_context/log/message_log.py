@@ -399,16 +399,13 @@ class MessageLog:
         stops, last = [start], min(len(self.entries), bisect_left(self.tokens, self.tokens[start] + most))
         while (end := stops[-1]) < last:
             stops.append(self.group_stop(end))
-        passing: list[Piece] = []
-        if self.interruptions or ephemeral < len(self.ephemeral):
-            passing = self.passing(ephemeral, end)
-            passing += (Piece(place, {}) for place in self.interruptions_behind(start) if place <= end)
-            passing.sort(key=lambda each: each.seq)
-        passed = [bisect_right(passing, stop, key=lambda each: each.seq) for stop in stops]
+        passing = self.passing(ephemeral, end)
+        passing += (Piece(place, {}) for place in self.interruptions_behind(start) if place <= end)
+        passing.sort(key=lambda each: each.seq)
         staying = self.staying(start, end)
         return [
-            LogGroup(self.read(at, stop), staying, passing[before:after])
-            for (at, before), (stop, after) in pairwise(zip(stops, passed, strict=True))
+            LogGroup(self.read(at, stop), staying, [each for each in passing if at < each.seq <= stop])
+            for at, stop in pairwise(stops)
         ]
 
     def passing(self, first: int, stop: int) -> list[Piece]:
@@ -440,11 +437,7 @@ class MessageLog:
         """A request is due: have views give up calls of an earlier process, and calls before a newest message that
         makes calls itself. Those that this process made last may be running: they stay in flight."""
         stop = len(self.entries)
-        if self.closed_groups_stop == stop:
-            return
-        makes_calls = bool(self.entries[-1].facts.calls) and stop > self.loaded
-        if not makes_calls and self.closed_groups_stop >= self.loaded:
-            return
+        makes_calls = stop > self.loaded and bool(self.entries[-1].facts.calls)
         place, before = (stop - 1, stop - 1) if makes_calls else (stop, self.loaded)
         known = self.interruptions[-1] if self.interruptions else 0
         if any(known <= index < before for index, _ in self._waiting()):

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_right
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
+from itertools import groupby
 from typing import Any, Literal, NamedTuple
 
 from summarizing_context.concurrency import YieldNow, never_yield
@@ -226,14 +226,13 @@ def next_merges(place: HeaderPlace, tokens: Callable[[Node], int | None], segmen
 
 def merges_below(nodes: Iterable[Node]) -> Iterator[Sequence[Node]]:
     """These nodes with all merges that they are made of, rank by rank from the lowest."""
-    by_rank = defaultdict[int, set[Node]](set)
-    left = [node for node in nodes if node.width > 1]
+    found, left = set[Node](), list(nodes)
     while left:
-        node = left.pop()
-        by_rank[rank_of(node)].add(node)
-        left += [child for child in node.children if child.width > 1]
-    for rank in sorted(by_rank):
-        yield sorted(by_rank[rank])
+        if (node := left.pop()).width > 1 and node not in found:
+            found.add(node)
+            left += node.children
+    for _, merges in groupby(sorted(found, key=lambda node: (rank_of(node), node)), rank_of):
+        yield list(merges)
 
 
 Maker = Literal["model", "extractive", "verbatim", "stand-in", "provisional", "provider", "none"]
