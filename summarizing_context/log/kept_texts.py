@@ -58,19 +58,12 @@ _END = re.compile(  # what hosts write behind the last file
 )
 
 
-class Instructions(NamedTuple):
-    """The text of an instruction file, and the message that holds it."""
+class KeptText(NamedTuple):
+    """The text of an instruction file, or what the agent kept of a task that it called done, which may be empty."""
 
-    message: int
-    name: str
+    message: int  # that holds it, or says so
     text: str
-
-
-class AgentNote(NamedTuple):
-    """What the agent kept of a task that it called done, and the message that says so."""
-
-    message: int
-    text: str  # may be empty
+    name: str = ""  # of the file
 
 
 class PlanItems(NamedTuple):
@@ -93,11 +86,11 @@ class KeptTexts:
 
     def __init__(self, tools: ToolRules | None = None) -> None:
         self._tools = ToolRules() if tools is None else tools
-        self._files: dict[str, Instructions] = {}  # the newest, by name
+        self._files: dict[str, KeptText] = {}  # the newest, by name
         self._unread: list[tuple[int, Entry]] = []  # messages that may hold files: these may be long
         self._newest = PlanItems()
         self.done_at, self.done = -1, 0  # the newest message that left no item of a plan open; so many have
-        self._notes: list[AgentNote] = []
+        self._notes: list[KeptText] = []
         self.ended_at = -1  # the newest message with which the agent has called a task done
         # calls that may write a plan, or end a task, by id until they are answered: message, keys of a plan, arguments
         self._waiting: dict[str, tuple[int, tuple[str, ...], str]] = {}
@@ -125,7 +118,7 @@ class KeptTexts:
         kept = (given.pop("keep", None) or "") if isinstance(given, dict) else None
         # the tool refuses other arguments, so these calls end nothing
         if isinstance(kept, str) and len(kept) <= MAX_NOTE and all(one in (None, "") for one in given.values()):
-            self._notes.append(AgentNote(made_by, kept.strip()))
+            self._notes.append(KeptText(made_by, kept.strip()))
             self.ended_at = made_by
 
     def _take_plan(self, index: int, said: str, made_by: int, keys: tuple[str, ...], arguments: str) -> None:
@@ -142,15 +135,15 @@ class KeptTexts:
         goes_on = index == made_by and changes_one(keys) and before.items
         self._newest = PlanItems(before.message if goes_on else index, items)
 
-    def instructions(self, cut: int) -> list[Instructions]:
+    def instructions(self, cut: int) -> list[KeptText]:
         """The newest text of each file, where that stands before entry `cut`; in the order of the log."""
         unread, self._unread = self._unread, []
         for index, entry in unread:
             for name, text in _instruction_files(entry.read(index).reading):
-                self._files[name] = Instructions(index, name, text)
+                self._files[name] = KeptText(index, text, name)
         return sorted((file for file in self._files.values() if file.message < cut), key=lambda file: file.message)
 
-    def notes(self, cut: int) -> list[AgentNote]:
+    def notes(self, cut: int) -> list[KeptText]:
         """What the agent kept before entry `cut`, the newest first."""
         return [note for note in reversed(self._notes) if note.text and note.message < cut]
 
@@ -211,10 +204,6 @@ class RuleLog:
         """Whether a model has been asked on any."""
         return bool(self._verdicts)
 
-    @property
-    def size(self) -> int:
-        return sum(map(len, self._by_cues.values()))
-
     def add(self, index: int, rules: tuple[Rule, ...], verdict: Verdict | None = None) -> None:
         """The message at `index`, which is newer than all before, with what cues tell, and a model's verdict."""
         self.open.append(index)
@@ -249,10 +238,6 @@ class RuleLog:
     def before(self, cut: int) -> list[StandingRule]:
         """Those that hold and stand in messages before `cut`, the newest first."""
         return [rule for rule in reversed(self.all()) if rule.ended_by is None and rule.message < cut]
-
-    def known_before(self, cut: int) -> list[StandingRule]:
-        """Those that held when entry `cut` came, whatever was said from there on, the newest first."""
-        return [rule for rule in reversed(self.all(cut)) if rule.ended_by is None]
 
     def facts(self) -> list[Fact]:
         rows = ((rule.quote, rule.message, rule.ended_by is not None) for rule in self.all())

@@ -115,15 +115,11 @@ class Sources:
 
 
 FOUR = 4  # segments of the smallest merge
+BLOCKS = (FOUR, *(FOUR**power for power in range(3, 10)))  # segments of a block: 4, 64, 256, 1,024 and so on
 BEHIND = 0.3  # of a header's target: about what the leaves behind a new merge take
 MERGED = 0.6  # of a header's target, that merges take before the wide one moves on
 _AHEAD = 0.75  # of the target, from which on the next merge is made
 FRAME = 20  # tokens of a block around its text
-
-
-def _larger(size: int) -> int:
-    """The size of the next larger block: 1, 4, 64, 256, 1,024 and so on."""
-    return 64 if size == FOUR else FOUR * size
 
 
 class Node(NamedTuple):
@@ -144,13 +140,11 @@ class Node(NamedTuple):
     @property
     def children(self) -> tuple[Node, ...]:
         """The nodes that it merges, oldest first: leaves where fewer than 16, else the largest blocks that fit."""
-        found, at = list[Node](), self.start
+        sizes, found, at = BLOCKS if self.width >= FOUR**2 else (), list[Node](), self.start
         while at < self.stop and self.width > 1:
-            size, larger = 1, _larger(1)
-            while self.width >= FOUR**2 and at % larger == 0 and at + larger <= self.stop and larger != self.width:
-                size, larger = larger, _larger(larger)
-            found.append(Node(at, at + size))
-            at += size
+            fitting = [size for size in sizes if at % size == 0 and at + size <= self.stop and size != self.width]
+            found.append(Node(at, at + max(fitting, default=1)))
+            at = found[-1].stop
         return tuple(found)
 
 
@@ -158,16 +152,6 @@ class Node(NamedTuple):
 def rank_of(node: Node) -> int:
     """0 for a leaf, one more than its largest child's for a merge."""
     return 0 if node.width == 1 else 1 + rank_of(max(node.children, key=lambda child: child.width))
-
-
-def blocks_ending_at(stop: int) -> list[Node]:
-    """The blocks whose last segment is the one before `stop`, the smallest first."""
-    found: list[Node] = []
-    size = FOUR
-    while stop and stop % size == 0:
-        found.append(Node(stop - size, stop))
-        size = _larger(size)
-    return found
 
 
 def merge_share(node: Node) -> float:

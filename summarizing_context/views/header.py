@@ -20,7 +20,7 @@ import msgspec
 
 from summarizing_context.log.entries import Bounds, PlacedMessage
 from summarizing_context.log.groups import LogGroup, Piece, present
-from summarizing_context.log.kept_texts import Instructions, PlanItems, StandingRule
+from summarizing_context.log.kept_texts import KeptText, PlanItems, StandingRule
 from summarizing_context.log.ledger import LOOKS, Kind, Ledger, SessionLedger
 from summarizing_context.log.message_log import MessageLog, Pin
 from summarizing_context.log.tree import BEHIND, FOUR, FRAME, MERGED, Cut, HeaderNode, Node, NodeText, by_four
@@ -570,7 +570,7 @@ INSTRUCTIONS_PREFACE = (
 )
 
 
-def instructions_block(files: Sequence[Instructions], cap: int, price: Price) -> str:
+def instructions_block(files: Sequence[KeptText], cap: int, price: Price) -> str:
     """Return what fits of some instruction files into `cap` tokens, as whole Markdown sections; "" where nothing does.
     A section that is larger than the cap goes by its paragraphs. The file that came last is filled first."""
     if not files or cap <= 0:

@@ -173,8 +173,8 @@ class RuleCalls:
             waiting: dict[bytes, tuple[int, Entry]] = {}  # the same message is asked about once
             for index in log.rules.open[: bisect_left(log.rules.open, stop)]:
                 waiting.setdefault((entry := log.entries[index]).data, (index, entry))
-            held = log.rules.known_before(log.rules.open[0])[:_KNOWN]
-            known = [(rule, log.entries[rule.message]) for rule in held]
+            held = [rule for rule in log.rules.all(log.rules.open[0]) if rule.ended_by is None]  # as it was said then
+            known = [(rule, log.entries[rule.message]) for rule in held[::-1][:_KNOWN]]
             gather = partial(self._gather, list(waiting.values()), known)
             messages, earlier, content = await background.run(gather)
             verdicts = {entry.data: Verdict() for _, entry, text in messages if not text}

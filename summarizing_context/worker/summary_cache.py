@@ -15,6 +15,7 @@ from summarizing_context.errors import SettingsError
 from summarizing_context.log.entries import rollup_hash
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import (
+    BLOCKS,
     FOUR,
     HeaderNode,
     HeaderPlace,
@@ -22,7 +23,6 @@ from summarizing_context.log.tree import (
     Node,
     NodeText,
     Want,
-    blocks_ending_at,
     cut_at,
     merge_share,
     next_merges,
@@ -177,7 +177,8 @@ class SummaryCache:
                 needed += next_merges(place, tokens_of, segments)
         needed = [node for node in dict.fromkeys(needed) if node.stop <= segments]
         if not self.by_model:
-            needed += [block for stop in range(FOUR, segments + 1, FOUR) for block in blocks_ending_at(stop)]
+            ends = range(FOUR, segments + 1, FOUR)
+            needed += [Node(stop - size, stop) for stop in ends for size in BLOCKS if stop % size == 0]
         return needed
 
     def missing(self) -> Iterator[Want]:
