@@ -202,8 +202,7 @@ class MessageLog:
         self.group_ends = array("q", [0])  # where closed groups end, and the leading rows before them
         self.humans = array("q")  # entries that a person wrote
         self.steps = array("q")  # assistant rows; of several in a row, the first
-        self.systems: list[int] = []  # system and developer rows between others
-        self.criticals: list[int] = []
+        self.marked = array("q")  # critical messages, and system and developer rows between others
         self.states: dict[str, list[int]] = {}  # by what holds from these entries on
         self.rules = RuleLog()
         self.kept_texts = KeptTexts(self.plans)
@@ -295,10 +294,8 @@ class MessageLog:
                 self.rules.add(index, facts.rules, verdict)
             if role is Role.ASSISTANT and before is not Role.ASSISTANT:
                 self.steps.append(index)
-            if is_leading and self.keep_system and not facts.hook:
-                self.systems.append(index)
-            if facts.critical:
-                self.criticals.append(index)
+            if facts.critical or (is_leading and self.keep_system and not facts.hook):
+                self.marked.append(index)
             for name in facts.state:
                 self.states.setdefault(name, []).append(index)
             for start, stop in closed:
@@ -474,5 +471,4 @@ class MessageLog:
 
     def staying(self, start: int, stop: int) -> set[int]:
         """Entries that stay whole in every view if they can: critical ones, and system rows that no hook has put in."""
-        marked = (self.criticals, self.systems)
-        return {index for rows in marked if rows for index in rows[bisect_left(rows, start) : bisect_left(rows, stop)]}
+        return set(self.marked[bisect_left(self.marked, start) : bisect_left(self.marked, stop)])

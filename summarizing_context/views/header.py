@@ -797,7 +797,7 @@ def choose_staying(sources: Sources, stop: int, room: Room) -> Staying:
     but for one that is alone more than all of them may take: that is shown as the tail would show a message."""
     log, price = sources.log, sources.price
     beside = sum(cost for cost in map(log.cost, log.staying(stop, len(log))) if cost <= room.staying_cap)
-    stays = log.states or log.pinned.indexes or log.criticals or log.systems
+    stays = log.states or log.pinned.indexes or log.marked
     needed, newest = 0, log.thinking_from(len(log)) if stays else -1  # what an answer goes on from needs room as well
     if 0 <= newest < len(log):
         parts = log.entries[int(newest)].read(0).reading.parts
@@ -822,7 +822,7 @@ def choose_staying(sources: Sources, stop: int, room: Room) -> Staying:
             left_out.append(start)
     held = {item.seq for item in items}
     pinned = [index for index in log.pinned.indexes[::-1] if index < stop]
-    marked = (index for rows in (log.criticals, log.systems) for index in rows[: bisect_left(rows, stop)][::-1])
+    marked = sorted(log.staying(0, stop), key=lambda index: (not log.entries[index].facts.critical, -index))
     for index in (at for at in dict.fromkeys((*pinned, *marked)) if at not in held):
         if len(left_out) >= 32 and log.cost(index) > left:
             left_out.append(index)
