@@ -1,61 +1,30 @@
 """What the log is searched for as it grows: instruction files (CLAUDE.md and the like), the newest plan, the agent's
 notes, and the human's standing rules; and where the agent has ended its plan, or a task.
 
-Bookkeeping in memory, derived from the log alone: a log that is loaded, forked or replaced has the same again. Hosts
-put files into rows of the conversation: only what no person typed is looked at, and only behind the marks that hosts
-write before a file. A result of a tool never holds one: it may quote anything. Cues tell what is a rule until a model
-has said it of the message; `extraction.rules` says what a rule is about.
+Bookkeeping in memory, derived from the log alone: a log that is loaded, forked or replaced has the same again. What is
+a file, a plan or a rule, and what a rule is about, is read in `extraction`. Cues tell what is a rule until a model has
+said it of the message.
 """
 
 from __future__ import annotations
 
-import re
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterator
 from dataclasses import dataclass
 from math import inf
 from typing import Any, Literal, NamedTuple
 
 from summarizing_context.extraction import tool_calls
+from summarizing_context.extraction.instruction_files import instruction_files, may_hold_files
 from summarizing_context.extraction.rules import Rule, rule_topic
 from summarizing_context.extraction.tool_calls import Item, ToolRules, changes_one, numbered_task
 from summarizing_context.log.entries import PASSED, Entry, Role, Verdict
 from summarizing_context.log.ledger import SAID, Fact
-from summarizing_context.messages.fences import split_pieces
-from summarizing_context.messages.reading import Reading
-
-_MARKS = re.compile(  # without any of these in its bytes a message holds no such file
-    rb"Conte(?:nts of |xt from: )|AGENTS\.md instructions|Instructions from: |<(?:user_instructions>|context_file)"
-    rb"|# (?:CLAUDE|AGENTS|GEMINI)\.md"
-)
 
 COMPACT = "context_compact"  # the tool with which an agent says that a task is done; clients set words before it
 MAX_NOTE = 2_000  # characters of what it keeps
 
 _FILE_ROLES = frozenset({Role.USER, Role.SYSTEM, Role.DEVELOPER})  # of messages that may hold a file
-_NAMED = r"[^\n]{0,300}\b(?:CLAUDE|AGENTS|GEMINI)(?:\.local|\.override)?\.md"
-_TOLD = r"\((?=[^\n)]{0,200}(?:instructions|memory))[^\n)]{0,200}\)"  # behind a path, what the file is
-_HEADS = re.compile(
-    r"^(?:"
-    rf"Contents of (?:(?P<claude>[^\n]{{1,300}}?) {_TOLD}|(?P<nested>{_NAMED})):"
-    r"|\# AGENTS\.md instructions(?: for (?P<folder>[^\n]{1,300}))?"
-    r"|(?P<tag><user_instructions>)"
-    r"|Instructions from: (?P<opencode>[^\n]{1,300})"
-    r"|--- Context from: (?P<gemini>[^\n]{1,160}\.md) ---"
-    r"|(?P<amplifier><context_file(?:[^\S\n][^\n>]{0,1000})?>)"
-    r")[^\S\n]*(?:\n|\Z)",
-    re.MULTILINE,
-)
-
-_PATH = re.compile(r"(?<![^\s\"',;→])[^\s\"',;→]{0,300}\b(?:CLAUDE|AGENTS|GEMINI)(?:\.local|\.override)?\.md\b")
-_TITLE = re.compile(r"\s*#+ ((?:CLAUDE|AGENTS|GEMINI)\.md)[^\S\n]*(?:\n|\Z)")  # of a file that stands there bare
-_END = re.compile(  # what hosts write behind the last file
-    r"^(?:</(?:system-reminder|INSTRUCTIONS|user_instructions|context_file)>|--- End of Context from: "
-    r"|[^\S\n]*# (?:currentDate|gitStatus|userEmail|important-instruction-reminders)[^\S\n]*$"
-    r"|[^\S\n]*IMPORTANT: this context may or may not be relevant)",
-    re.MULTILINE,
-)
 
 
 class KeptText(NamedTuple):
@@ -97,7 +66,7 @@ class KeptTexts:
 
     def add(self, index: int, entry: Entry) -> None:
         facts, data = entry.facts, entry.data
-        if facts.role in _FILE_ROLES and _MARKS.search(data):
+        if facts.role in _FILE_ROLES and may_hold_files(data):
             self._unread.append((index, entry))
         takes_part = not self._waiting.keys().isdisjoint(facts.answers)
         if facts.calls and not takes_part:  # the name of a tool that plans, or ends a task, may stand in its bytes
@@ -139,7 +108,7 @@ class KeptTexts:
         """The newest text of each file, where that stands before entry `cut`; in the order of the log."""
         unread, self._unread = self._unread, []
         for index, entry in unread:
-            for name, text in _instruction_files(entry.read(index).reading):
+            for name, text in instruction_files(entry.read(index).reading):
                 self._files[name] = KeptText(index, text, name)
         return sorted((file for file in self._files.values() if file.message < cut), key=lambda file: file.message)
 
@@ -150,35 +119,6 @@ class KeptTexts:
     def plan(self, cut: float = inf) -> PlanItems | None:
         """The newest plan, where that stands before entry `cut`; None where there is none, or where it was emptied."""
         return self._newest if self._newest.items and self._newest.message < cut else None
-
-
-def _instruction_files(reading: Reading) -> Iterator[tuple[str, str]]:
-    """Yield the instruction files in a message, in their order; none in what a person typed or a tool said. Each is its
-    path, or its name where there is no path, and its text."""
-    texts = list[str]()
-    for part in reading.parts:
-        for said in (text[:400_000] for text in part.texts if part.kind == "text"):
-            is_host = part.put_in or not reading.human
-            texts += [said] if is_host else [piece.text for piece in split_pieces(said) if not piece.typed]
-    for text in texts:
-        heads = list(_HEADS.finditer(text))
-        if not heads and (title := _TITLE.match(text)):
-            yield title[1], text.strip()
-        for head, stop in zip(heads, [*(head.start() for head in heads[1:]), len(text)], strict=False):
-            body = text[head.end() : stop]
-            end = _END.search(body)
-            body = (body[: end.start()] if end else body).strip()
-            body = body.removeprefix("<INSTRUCTIONS>").strip()  # stands between Codex's heading and the file
-
-            # its path; none for a file of Amplifier's context that holds no instructions
-            named = head["claude"] or head["nested"] or head["opencode"] or head["gemini"] or "AGENTS.md"
-            if amplifier := head["amplifier"]:
-                title, paths = _TITLE.match(body), _PATH.findall(amplifier)
-                named = paths[-1] if paths else title[1] if title else ""
-            elif folder := head["folder"]:
-                named = f"{folder.strip().rstrip('/')}/AGENTS.md"
-            if body and named:
-                yield named.strip(), body
 
 
 class StandingRule(NamedTuple):
@@ -196,13 +136,8 @@ class RuleLog:
 
     def __init__(self) -> None:
         self._by_cues: dict[int, tuple[Rule, ...]] = {}  # by message of a human's
-        self._verdicts: dict[int, Verdict] = {}
+        self.verdicts: dict[int, Verdict] = {}
         self.open = array("q")  # messages on which a model may still be asked
-
-    @property
-    def is_judged(self) -> bool:
-        """Whether a model has been asked on any."""
-        return bool(self._verdicts)
 
     def add(self, index: int, rules: tuple[Rule, ...], verdict: Verdict | None = None) -> None:
         """The message at `index`, which is newer than all before, with what cues tell, and a model's verdict."""
@@ -214,7 +149,7 @@ class RuleLog:
     def judge(self, index: int, verdict: Verdict) -> None:
         """A model has said what the rules of an open message are, or is not asked about it again."""
         del self.open[bisect_left(self.open, index)]
-        self._verdicts[index] = verdict
+        self.verdicts[index] = verdict
 
     def all(self, cut: float = inf) -> list[StandingRule]:
         """Return every rule in the order of the log, each with the message that ends it: a model says so, or a later
@@ -223,7 +158,7 @@ class RuleLog:
         ends: dict[str, int] = {}  # by quote, the next message with which a model says that it ends
         later: dict[tuple[str, str], int] = {}  # the message of the next rule by what it is about
         for index in reversed([index for index in self._by_cues if index < cut]):
-            verdict = self._verdicts.get(index, PASSED)
+            verdict = self.verdicts.get(index, PASSED)
             source: Literal["model", "cues"] = "model" if verdict.given else "cues"
             rules = verdict.rules if verdict.given else self._by_cues[index]
             for rule in reversed(rules):

@@ -8,27 +8,24 @@ renders it.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import inf
 from operator import attrgetter
-from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, NamedTuple, get_args
 
 from summarizing_context.extraction import tool_calls
-from summarizing_context.extraction.tool_calls import ANY, COMMAND_KEYS, TOOL, ToolRules
+from summarizing_context.extraction.tool_calls import ToolRules
+from summarizing_context.extraction.touches import LOOKS, Kind, Touch, touches_of
 from summarizing_context.log.entries import Entry
 from summarizing_context.log.groups import OpenCalls
 from summarizing_context.messages.reading import Part
-from summarizing_context.settings import LedgerRule
 
 if TYPE_CHECKING:
     from summarizing_context.log.message_log import MessageLog
 
-Kind = Literal["path", "command", "error", "url", "identifier", "decision", "constraint"]
-LOOKS = frozenset({"read", "searched", "listed", "used", "seen", "fetched"})  # operations that change nothing
 SAID = "said"
-_COMMAND, _SHORT = 300, 2_000  # characters of a command, and of a result that may tell what was made
 
 
 class Fact(NamedTuple):
@@ -43,21 +40,6 @@ class Fact(NamedTuple):
     start: int
     stop: int
     superseded: bool
-
-
-class Touch(NamedTuple):
-    """What one group of messages did to, or said of, one thing."""
-
-    kind: Kind
-    value: str
-    operation: str
-    start: int = 0
-    stop: int = 0
-    order: int = 0  # in the ledger
-    about: str = ""  # of commands and errors: what was tried; a later success of the same fixes an error
-    went_well: bool = False
-    times: int = 1
-    work: str = ""  # of commands: `commit`, `tests`
 
 
 class Ledger:
@@ -119,19 +101,6 @@ class Ledger:
         wider = [" ".join(words[:count]) for count in range(len(words) - 1, 1, -1)]  # `go test ./pkg` of `... TestA`
         done = (self._done.get(about) for about in (error.about, *wider))
         return next((one.stop for one in done if one is not None and one.order > error.order), None)
-
-
-def _fitting(rule: LedgerRule, key: str, values: Sequence[str]) -> list[str]:
-    """Return those of an argument's values that can be what a rule says."""
-    if rule.kind == "command":
-        commands = values[:24] if key in COMMAND_KEYS else [" ".join(values)]
-        return [command for command in commands if command.strip()]
-    if rule.kind == "url":
-        return [value for value in values[:24] if value.startswith(("http://", "https://")) and len(value) <= 400]
-    if rule.kind == "identifier" and rule.key == ANY:
-        return [value for value in values[:24] if tool_calls.is_id(value)]
-    longest, stripped = 64 if rule.kind == "identifier" else 400, (value.strip() for value in values[:24])
-    return [value for value in stripped if value and len(value) <= longest and value.isprintable()]
 
 
 # The version of the log, the entries from and up to which it is read, and the groups, each with the place of its first
@@ -215,85 +184,6 @@ class SessionLedger(Ledger):
                     results[answered[1]] = at, part
         for number, (at, call) in enumerate(calls):
             last, result = results.get(number, (at, None))
-            found += (touch._replace(start=at, stop=last + 1) for touch in self._of_call(call, result))
+            touches = touches_of(call, result, self.rules, self.error_line)
+            found += (touch._replace(start=at, stop=last + 1) for touch in touches)
         return sorted(found, key=attrgetter("start"))
-
-    def _of_call(self, call: Part, answer: Part | None) -> Iterator[Touch]:
-        """Yield what a call did, by its result."""
-        tool, result, failed = call.name, answer and "\n".join(answer.texts), answer is not None and answer.failed
-        values = tool_calls.read_arguments(call.texts[0] if call.texts else "")
-        patched = tool_calls.patched_files(values)
-        claims = [] if patched else self._claims(tool, values)
-        commands = [value for kind, value, _ in claims if kind == "command"]
-        outputs = [None] * len(commands) if result is None else tool_calls.split_result(result, len(commands))
-        for command, output in zip(commands, outputs, strict=True):
-            yield from self._ran(command, output, failed)
-        path = patched[0][0] if patched else next((value for kind, value, _ in claims if kind == "path"), "")
-        about = f"{tool} {path}"
-        looks = not patched and all(done in LOOKS for kind, _, done in claims if kind != "command")
-        if not commands and result is not None and (failed or tool_calls.refuses(result, looks=looks)):
-            if line := self.error_line(result, True):
-                yield Touch("error", tool_calls.signature(line), "seen", about=about)
-            return
-        for path, done in patched:
-            yield Touch("path", path, _confirmed(done, result))
-        for kind, value, done in claims:
-            if kind != "command":
-                operation = _confirmed(done, result) if kind == "path" else done
-                yield Touch(kind, value, operation, about=about, went_well=result is not None)
-        if not patched and result is not None and len(result) <= _SHORT:  # it tells what was made, or found
-            yield from (Touch("url", url, "seen") for url in tool_calls.urls_in(result))
-            yield from (Touch("identifier", id, "seen") for id in tool_calls.ids_in_result(result))
-
-    def _claims(self, tool: str, values: Sequence[tuple[str, str]]) -> list[tuple[Kind, str, str]]:
-        """Return (kind, value, operation) of the arguments; each is taken by the first rule that fits it."""
-        named: dict[str, list[str]] = {}
-        for key, value in values:
-            named.setdefault(key, []).append(value)
-        words = [value for key in COMMAND_KEYS for value in named.get(key, ())]
-        word = words[0] if len(words) == 1 and words[0].isidentifier() else ""
-        if word and (more := named.pop("args", None)):  # a program, and its arguments
-            named |= {key: [" ".join([word, *more])] for key in COMMAND_KEYS if key in named}
-            word = ""
-        taken, kinds, found = set[str](), set[str](), list[tuple[Kind, str, str]]()
-        for rule in self.rules.rules_for(tool, word):
-            if (kind := rule.kind) == "plan":  # which is kept beside the log
-                continue
-            wanted = list(named) if rule.key == ANY else rule.key.split("|")  # the best first
-            for key in [key for key in wanted if key in named and key not in taken]:
-                fitting = _fitting(rule, key, named[key])
-                if not fitting or (rule.tool == ANY and kind in kinds and kind != "identifier"):
-                    continue
-                taken.add(key)
-                found += ((kind, value, rule.operation.replace(TOOL, tool[:64])) for value in fitting)
-                kinds.add(kind)
-                if rule.key != ANY:
-                    break
-        if word and "path" in kinds:  # the name of what an editor does
-            found = [claim for claim in found if claim[0] != "command"]
-        return found
-
-    def _ran(self, command: str, result: str | None, failed: bool) -> Iterator[Touch]:
-        """Yield a command with its exit status, the files that it obviously touched, and what went wrong."""
-        bare, text = tool_calls.bare_command(command)[0], result or ""
-        about, code, line = tool_calls.tried(bare), tool_calls.exit_code(text), ""
-        value = " ".join(bare[: 4 * _COMMAND].split())
-        value = value if len(value) <= _COMMAND else f"{value[: _COMMAND - 1]}…"
-        is_wrong = result is not None and (code not in ("", "0") or (not code and failed))
-        if result is not None and code != "0" and (failed or not tool_calls.only_looks(bare)):
-            line = self.error_line(text, is_wrong)
-        refused = tool_calls.denies(text)
-        is_wrong = is_wrong or bool(line) or refused
-        done = f"exit {code}" if code else "failed" if is_wrong else _confirmed("ran", result)
-        went_well, work = result is not None and not is_wrong, tool_calls.work_of(bare)
-        yield Touch("command", value, done, about=about, went_well=went_well, work=work)
-        for path, done, program in () if refused else tool_calls.files_of(command):
-            if f"{program}: " not in text[:_SHORT]:
-                yield Touch("path", path, _confirmed(done, result), about=path)
-        if line:
-            yield Touch("error", tool_calls.signature(line), "seen", about=about)
-
-
-def _confirmed(operation: str, result: str | None) -> str:
-    """Return what was done; of a change without a result, with the words that say so."""
-    return operation if result is not None or operation in LOOKS else f"{operation} (no result)"

@@ -18,10 +18,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from summarizing_context.extraction.touches import LOOKS, Kind
 from summarizing_context.log.entries import Bounds, PlacedMessage
 from summarizing_context.log.groups import LogGroup, Piece, present
 from summarizing_context.log.kept_texts import KeptText, PlanItems, StandingRule
-from summarizing_context.log.ledger import LOOKS, Kind, Ledger, SessionLedger
+from summarizing_context.log.ledger import Ledger, SessionLedger
 from summarizing_context.log.message_log import MessageLog, Pin
 from summarizing_context.log.tree import BEHIND, FOUR, FRAME, MERGED, Cut, HeaderNode, Node, NodeText, by_four
 from summarizing_context.messages.fences import fence, neutral

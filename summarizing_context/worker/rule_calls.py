@@ -141,7 +141,7 @@ class RuleCalls:
         if self._begun[0] == log.version and waiting[0] < self._begun[1]:
             return self._begun[1]
         if waiting[0] >= log.covered_by_segments:
-            return None if log.rules.is_judged else len(log)
+            return None if log.rules.verdicts else len(log)
 
         def segment_of(index: int) -> int:
             return bisect_right(log.segments, index, key=lambda segment: segment.stop)
