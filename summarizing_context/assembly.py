@@ -144,7 +144,7 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
 
         # how summaries are made
         foreground = Foreground()
-        background = WorkerThread("background", foreground.steps())  # one: several would hold the event loop up
+        background = WorkerThread("background", foreground.yield_now)  # one: several would hold the event loop up
         asks_only = options.read_only or settings.workers == "pool"  # then it makes no call and needs no key
         own_caller = make_caller(settings, options.summarizer, clock, read_only=asks_only, background=background)
         is_extractive = isinstance(own_caller, ExtractiveSummarizer)

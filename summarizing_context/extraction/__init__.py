@@ -1,4 +1,4 @@
-"""Facts that are read from text without a model: rules, tool calls with plans, importance.
+"""Facts that are read from text without a model: rules, instruction files, tool calls with plans, importance.
 
 Pure, without state, and without the log. Each kind of fact has one module, and its words stand in files beside them.
 """

@@ -22,9 +22,9 @@ _WEIGHTS = {_CRITICAL: 1.0, _STRICT: 0.7, _SOFT: 0.4, _DECISION: 0.5, _WRITE: 0.
 _COMMAND = re.compile(r'"(?:command|cmd|script)"\s?:\s?"((?:[^"\\]|\\.){1,400})')
 
 
-def read_traits(reading: Reading) -> int:
-    """Return what is noteworthy in a message, as flags."""
-    flags = 0
+def read_traits(reading: Reading, strengths: Collection[str]) -> int:
+    """Return what is noteworthy in a message, as flags, given how strong the rules are that it states."""
+    flags = _CRITICAL * reading.critical | _STRICT * ("must" in strengths) | _SOFT * ("prefer" in strengths)
     for part in reading.parts:
         if part.kind == "result":
             flags |= _ERROR * (part.failed or any(first_error_line(_ends(text), False) for text in part.texts))
@@ -50,24 +50,17 @@ def rank_groups(groups: Iterable[tuple[int, int]], stop: int, threshold: float) 
     first, newer ones before older ones that score the same.
 
     Args:
-        groups: All closed groups of a log: the first entry of each, and its traits.
+        groups: All closed groups of a log: the first entry of each, and the traits of all its messages.
         stop: Later groups are no candidates.
         threshold: The least score.
     """
     found = [*groups]
     ranked: list[tuple[float, int]] = []
     for number, (start, traits) in enumerate(found):
+        if traits & _STRICT:
+            traits &= ~_SOFT
         age = 1 - 0.2 * (number / (len(found) - 1) if len(found) > 1 else 1.0)  # most for the newest
         rest = prod((1 - weight for flag, weight in _WEIGHTS.items() if traits & flag), start=age)
         if start < stop and 1 - rest >= threshold:
             ranked.append((1 - rest, start))
     return [start for _, start in sorted(ranked, reverse=True)]
-
-
-def group_traits(members: Iterable[tuple[int, bool]], strengths: Collection[str] = ()) -> int:
-    """Return the traits of a group: of the traits of each message and whether it is critical, and of the strengths of
-    the rules that it states."""
-    flags = _STRICT if "must" in strengths else _SOFT if "prefer" in strengths else 0
-    for traits, critical in members:
-        flags |= traits | _CRITICAL * critical
-    return flags

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import dropwhile
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from summarizing_context.extraction import WORDS
 from summarizing_context.messages.reading import parsed as parsed
@@ -337,6 +337,9 @@ _KEYS = {name: "|".join(keys) for name, keys in WORDS["ledger"]["keys"].items()}
 RULES = tuple(LedgerRule(tool, kind, _KEYS.get(key, key), what) for tool, kind, key, what in WORDS["ledger"]["rules"])
 
 
+Claimed = Literal["path", "command", "url", "identifier"]  # what the argument of a call names
+
+
 class ToolRules:
     """The rules by which the calls of a session are read, a host's own first; looked up once for each tool's name."""
 
@@ -360,10 +363,51 @@ class ToolRules:
                 ranked.append((place >= self._own, [*fits, True].index(True), place))
         return [self._rules[place][0] for *_, place in sorted(ranked)]
 
+    def claims(self, tool: str, values: Sequence[tuple[str, str]]) -> list[tuple[Claimed, str, str]]:
+        """Return (kind, value, operation) of the arguments; each is taken by the first rule that fits it."""
+        named: dict[str, list[str]] = {}
+        for key, value in values:
+            named.setdefault(key, []).append(value)
+        words = [value for key in COMMAND_KEYS for value in named.get(key, ())]
+        word = words[0] if len(words) == 1 and words[0].isidentifier() else ""
+        if word and (more := named.pop("args", None)):  # a program, and its arguments
+            named |= {key: [" ".join([word, *more])] for key in COMMAND_KEYS if key in named}
+            word = ""
+        taken, kinds, found = set[str](), set[str](), list[tuple[Claimed, str, str]]()
+        for rule in self.rules_for(tool, word):
+            if (kind := rule.kind) == "plan":  # which is kept beside the log
+                continue
+            wanted = list(named) if rule.key == ANY else rule.key.split("|")  # the best first
+            for key in [key for key in wanted if key in named and key not in taken]:
+                fitting = _fitting(rule, key, named[key])
+                if not fitting or (rule.tool == ANY and kind in kinds and kind != "identifier"):
+                    continue
+                taken.add(key)
+                found += ((kind, value, rule.operation.replace(TOOL, tool[:64])) for value in fitting)
+                kinds.add(kind)
+                if rule.key != ANY:
+                    break
+        if word and "path" in kinds:  # the name of what an editor does
+            found = [claim for claim in found if claim[0] != "command"]
+        return found
+
     def plan_keys(self, tool: str) -> tuple[str, ...]:
         """Return the arguments of this tool that may hold a plan, the best first; none for one that makes no plans."""
         keys = "|".join(rule.key for rule in self.rules_for(tool) if rule.kind == "plan")
         return tuple(dict.fromkeys(filter(None, keys.split("|"))))
+
+
+def _fitting(rule: LedgerRule, key: str, values: Sequence[str]) -> list[str]:
+    """Return those of an argument's values that can be what a rule says."""
+    if rule.kind == "command":
+        commands = values[:24] if key in COMMAND_KEYS else [" ".join(values)]
+        return [command for command in commands if command.strip()]
+    if rule.kind == "url":
+        return [value for value in values[:24] if value.startswith(("http://", "https://")) and len(value) <= 400]
+    if rule.kind == "identifier" and rule.key == ANY:
+        return [value for value in values[:24] if is_id(value)]
+    longest, stripped = 64 if rule.kind == "identifier" else 400, (value.strip() for value in values[:24])
+    return [value for value in stripped if value and len(value) <= longest and value.isprintable()]
 
 
 def _words(name: str) -> tuple[str, ...]:

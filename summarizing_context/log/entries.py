@@ -30,11 +30,10 @@ from summarizing_context.messages.reading import (
     check_message,
     decode_message,
     encode_message,
-    parse_message,
     parse_messages,
     read_message,
 )
-from summarizing_context.messages.tokens import ESTIMATE, MESSAGE_TOKENS, TokenCounter, estimate_texts
+from summarizing_context.messages.tokens import ESTIMATE, MESSAGE_TOKENS, TokenCounter, estimate_text
 from summarizing_context.stores.base import StoredEntry, StoredVerdict
 
 _RANGE, _ROLLUP, _RECIPE = b"range/v1", b"rollup/v1", b"recipe/v1"
@@ -47,20 +46,7 @@ def content_digest(reading: Reading) -> bytes:
         for part in reading.parts
         if part.texts or part.kind not in ("extra", "thinking")  # else it holds nothing but ids and seals
     ]
-    readable = (reading.role, reading.human, said)
-    try:
-        data = msgspec.json.encode(readable)
-    except UnicodeEncodeError:  # lone surrogates
-        data = canonical_json(readable).encode()
-    return hashlib.sha256(data).digest()
-
-
-def message_digest(content: bytes, first_call: int, answered: Sequence[int]) -> bytes:
-    """A content digest tied to its place in the group: its first call's ordinal and those that it answers."""
-    if first_call < 0 and not answered:
-        return content
-    places = ",".join(map(str, (first_call, *answered)))
-    return hashlib.sha256(content + places.encode()).digest()
+    return hashlib.sha256(canonical_json((reading.role, reading.human, said)).encode()).digest()
 
 
 def range_hash(digests: Iterable[bytes], part: int = 0, parts: int = 1) -> str:
@@ -118,6 +104,8 @@ class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     held: tuple[str, ...] = ()  # of the calls, those that no host answers
     state: tuple[str, ...] = ()  # names of what holds from there on
     rules: tuple[Rule, ...] = ()  # that cues tell in what a human typed
+    typed: int = 0  # characters of that
+    traits: int = 0  # what makes it important
 
 
 # The version of `Facts`, kept with each of them. Raise it when messages are read or counted in another way. The next
@@ -125,8 +113,8 @@ class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
 # 20 s of processor time for 100,000 messages) and stores the new facts; openings with `read_only` pay each time. So it
 # does where the list of cues has changed, whose version is kept beside.
 @cache
-def facts_version() -> str:
-    return f"facts/6 {ESTIMATE} {cues_version()}"
+def facts_version(counter: str) -> str:
+    return f"facts/7 {ESTIMATE} {cues_version()} {counter}"
 
 
 class Bounds(NamedTuple):
@@ -142,6 +130,7 @@ class PlacedMessage(NamedTuple):
     seq: int
     message: Message
     reading: Reading
+    cost: int = 0  # tokens, where they are asked for
 
 
 class Entry(msgspec.Struct, eq=False, gc=False):
@@ -152,27 +141,12 @@ class Entry(msgspec.Struct, eq=False, gc=False):
     facts: Facts
     digest: bytes  # that of its content; tied to its group when it joins the log
     fresh: tuple[Message, Reading] | None = None  # what it was made of: the next view need not parse it again
-    _typed_length: int | None = None  # of a short message read when it is asked for
-    _traits: int | None = None  # read when groups are ranked
     recalled: Recalled | None = None  # what views show behind it
 
     @property
     def is_page(self) -> bool:
         """Whether it is a page of the past: no message of the host's."""
         return not self.facts.content
-
-    @property
-    def typed_length(self) -> int:
-        """Characters that a human typed in it."""
-        if self._typed_length is None:
-            self._typed_length = sum(map(len, self.read(0).reading.typed))
-        return self._typed_length
-
-    def traits(self) -> int:
-        """Return what makes it important, read once."""
-        if self._traits is None:
-            self._traits = read_traits(self.read(0).reading)
-        return self._traits
 
     def message(self) -> Message:
         """Return a copy of the message that is not shared."""
@@ -187,17 +161,13 @@ class Entry(msgspec.Struct, eq=False, gc=False):
         return MESSAGE_TOKENS + self.facts.text_tokens + image_tokens * self.facts.media
 
 
-def read_all(entries: Iterable[Entry], first: int) -> list[PlacedMessage]:
-    """Return entries that follow each other with their readings, from the `first` place in the log on."""
-    return [entry.read(at) for at, entry in enumerate(entries, first)]
-
-
 def make_entry(message: Message, counter: TokenCounter, data: bytes | None = None) -> Entry:
     """The entry of a checked message, and of its bytes if they are known."""
     reading, data = read_message(message), data or encode_message(message)
     texts, metadata = reading.texts, message.get("metadata")
-    estimate = estimate_texts(texts)
+    estimate = sum(map(estimate_text, texts))
     read = estimate if counter.name == ESTIMATE else sum(map(counter.count, texts))
+    rules = cue_rules(reading.typed) if reading.human else ()
     facts = Facts(
         role=_ROLES.get(reading.role, Role.OTHER),
         calls=reading.calls,
@@ -212,7 +182,9 @@ def make_entry(message: Message, counter: TokenCounter, data: bytes | None = Non
         human=reading.human,
         held=reading.held,
         state=reading.state,
-        rules=cue_rules(reading.typed) if reading.human else (),
+        rules=rules,
+        typed=sum(map(len, reading.typed)),
+        traits=read_traits(reading, [rule.strength for rule in rules]),
     )
     return Entry(data, facts, facts.content, (message, reading))
 
@@ -247,18 +219,16 @@ def unsealed(data: bytes, kept: bytes) -> bytes:
 def decode_entry(data: bytes, kept: bytes, counter: TokenCounter) -> tuple[Entry, bool]:
     """Return the stored entry, with tokens by the counter, and whether its facts are new, to be stored again.
     Raise `StoreCorruptError`."""
-    try:
-        name, facts, version = _decoder.decode(unsealed(data, kept))
-    except msgspec.DecodeError:
-        version = ""
-    if version == facts_version() and name == counter.name:
-        return Entry(data, facts, facts.content), False
+    with suppress(msgspec.DecodeError):
+        version, facts = _decoder.decode(unsealed(data, kept))
+        if version == facts_version(counter.name):
+            return Entry(data, facts, facts.content), False
     entry = make_entry(decode_message(data), counter)
     entry.fresh = None  # of a whole log few messages are shown
     return entry, True
 
 
-_decoder = msgspec.msgpack.Decoder(tuple[str, Facts, str])  # with the counter's name before, and the version behind
+_decoder = msgspec.msgpack.Decoder(tuple[str, Facts])
 _ROLES = {role.name.lower(): role for role in Role}
 
 
@@ -330,9 +300,6 @@ def _name_at(index: int, data: bytes) -> bytes:
     return message_name(b"%d %b" % (index, data))
 
 
-BREATH = 100  # messages between two turns of the event loop
-
-
 @dataclass(eq=False)
 class Intake:
     """Makes entries, counted by the session's counter."""
@@ -343,16 +310,13 @@ class Intake:
 
     async def one(self, message: object) -> Entry:
         """The entry of a message. Raises `MessageError`."""
-        content = message.get("content") if isinstance(message, dict) else None
-        blocks = content if isinstance(content, list) else [message]
+        checked = check_message(message)  # shares the texts; the bytes of long ones are made off the event loop
+        blocks = content if isinstance(content := checked.get("content"), list) else [checked]
         texts = (value for block in blocks if isinstance(block, dict) for value in block.values())
-        data: bytes | None = None
-        if any(len(text) > _LONG_TEXT for text in texts if isinstance(text, str)):
-            checked = check_message(message)  # shares the text; its bytes are made off the event loop
-        else:
-            checked, data = parse_message(message)
-            if len(data) <= _LONG_TEXT and (checked["role"] != "user" or are_cues_compiled()):
-                return make_entry(checked, self.counter, data)
+        is_long = any(len(text) > _LONG_TEXT for text in texts if isinstance(text, str))
+        data = None if is_long else encode_message(checked)
+        if data and len(data) <= _LONG_TEXT and (checked["role"] != "user" or are_cues_compiled()):
+            return make_entry(checked, self.counter, data)
         made: Entry = await self.in_thread(partial(make_entry, checked, self.counter, data))
         return made
 
@@ -369,7 +333,7 @@ class Intake:
                 entries.append(entry)
                 durable += not entry.facts.ephemeral
 
-        while some := list(islice(rows, BREATH)):
+        while some := list(islice(rows, 100)):
             await self.in_thread(partial(take, some))
         return entries
 
@@ -384,7 +348,7 @@ class Intake:
     def stored_facts(self, entry: Entry) -> bytes:
         """Return the facts of an entry, behind checksums of the message's bytes and of their own."""
         try:
-            facts = msgspec.msgpack.encode((self.counter.name, entry.facts, facts_version()))
+            facts = msgspec.msgpack.encode((facts_version(self.counter.name), entry.facts))
         except UnicodeEncodeError:  # an id with lone surrogates: the facts are derived again when reading
             facts = b""
         return _SEALED.pack(_SEAL, zlib.crc32(entry.data), zlib.crc32(facts)) + facts

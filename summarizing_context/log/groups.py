@@ -16,7 +16,7 @@ only. Of a pair that no host makes, both halves are shown as they came, in the o
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Literal, NamedTuple
@@ -43,7 +43,6 @@ MAX_HELD = 24  # split call lines that wait together, beside the first
 MAX_TURN = 96  # rows of a group while a call is held open
 
 Place = tuple[int, int]  # of a call in its group: its message among those with calls, its ordinal
-Step = tuple[tuple[tuple[int, int], ...], int, tuple[int, ...]]  # see `GroupCutter.add`
 
 
 @dataclass(slots=True, eq=False)
@@ -86,15 +85,14 @@ class OpenCalls:
         """The call that a result answers, or None if no open call has this id."""
         if (waiting := self.open.get(id)) is None:
             return None
-        place = waiting[0] if len(waiting) == 1 else next(one for one in waiting if one[0] == waiting[-1][0])
+        place = next(one for one in waiting if one[0] == waiting[-1][0])
         self._close(id, place)
         return place
 
     def _close(self, id: str, place: Place) -> None:
         self.left[place[0]] -= 1
-        if len(waiting := self.open[id]) > 1:
-            waiting.remove(place)
-        else:
+        self.open[id].remove(place)
+        if not self.open[id]:
             del self.open[id]
 
     def waits_for(self, ids: Iterable[str]) -> bool:
@@ -116,27 +114,22 @@ class GroupCutter:
 
     def add(
         self, calls: Sequence[str], answers: Sequence[str], *, turn: bool = False, held: Sequence[str] = ()
-    ) -> Step:
+    ) -> tuple[list[tuple[int, int]], int, list[int]]:
         """Take the next message, given the ids of the calls that it makes and answers, those of them that no host
         answers, and whether it begins a turn of the user's. Return the ranges of the groups that it closes, oldest
         first, the ordinal of its first call within its group, and those of the calls that it answers; -1 for none."""
-        if self._open_calls is None and not calls:  # most messages are a group by themselves
-            self.start, self.position = self.position, self.position + 1
-            return ((self.start, self.position),), -1, (-1,) * len(answers)
-        closed: tuple[tuple[int, int], ...] = ()
-        open_calls = self._open_calls
+        open_calls, closed = self._open_calls, list[tuple[int, int]]()
         if open_calls is None or not self._joins(open_calls, calls, answers, turn):
-            closed = () if open_calls is None else ((self.start, self.position),)
-            self.start, open_calls = self.position, OpenCalls()
-            self._open_calls = open_calls
+            closed += [] if open_calls is None else [(self.start, self.position)]
+            self.start, self._open_calls = self.position, (open_calls := OpenCalls())
         first_call, found = open_calls.take(calls, answers, held)
         if len(open_calls.left) == 1 or (calls and len(open_calls.left) == 2):
             self._run = self.position
         self.position += 1
         if not open_calls.open or (not calls and (turn or None in found)):
-            closed = (*closed, (self.start, self.position))
+            closed.append((self.start, self.position))
             self._open_calls = None
-        return closed, first_call, tuple([-1 if place is None else place[1] for place in found])
+        return closed, first_call, [-1 if place is None else place[1] for place in found]
 
     def _joins(self, open_calls: OpenCalls, calls: Sequence[str], answers: Sequence[str], turn: bool) -> bool:
         """Whether a message answers a call of the open group, is split from a call line, or comes while one is held."""
@@ -179,23 +172,13 @@ class Piece(NamedTuple):
 class LogGroup(NamedTuple):
     """Messages of a group, and what a view has to know of them."""
 
-    reads: Sequence[PlacedMessage]
-    costs: Mapping[int, int]  # tokens of each, by log entry
-    bound: Collection[int] = ()  # log entries that came with signed thinking or a chain
+    reads: Sequence[PlacedMessage]  # with their costs
     staying: Collection[int] = ()  # log entries that must stay whole
     passing: Sequence[Piece] = ()  # ephemeral messages and interruptions that came between or behind them
 
 
 def _show_group(group: Sequence[PlacedMessage], *, closed: bool) -> list[Piece]:
     """The pieces of a group in the order of the view. Those of an open group are a prefix of what it will show."""
-    head, *others = (read.reading for read in group)
-    parts = [part for reading in others for part in reading.parts]
-    ids = {part.id for part in parts if part.kind == "result" and not part.whole}
-    is_plain = not head.answers and not (others and any(part.half and part.whole for part in head.parts))
-    is_plain = is_plain and all(reading.answers for reading in others)
-    if is_plain and len(parts) == len(ids) == len(head.calls) and ids == set(head.calls):
-        # no calls, or a result of each right behind them and nothing else
-        return [Piece(read.seq, read.message) for read in group]
     if closed and (alone := _alone(group)):
         left = [_without(read, alone) for read in group]
         cut = {read.seq for read, before in zip(left, group, strict=True) if read is not before}
@@ -246,20 +229,19 @@ def show_groups(groups: Sequence[LogGroup], *, closed: bool) -> list[list[Piece]
     shown: list[Piece] = []
     ends = [0]
     for group in groups:
-        reads, stop = group.reads, 0
-        is_closed = closed or group is not groups[-1]
-        shown += [] if group.passing else _show_group(reads, closed=is_closed)
-        for each in (*group.passing, None) if group.passing else ():
-            start, stop = stop, len(reads)
+        start, is_closed = 0, closed or group is not groups[-1]
+        for each in (*group.passing, None):
+            stop, cutter = len(group.reads), GroupCutter(start)
             if each is not None:
-                stop = bisect_left(reads, each.seq, lo=start, key=lambda read: read.seq)
-            cutter = GroupCutter(start)
-            for read in reads[start:stop]:  # in groups of their own, from behind one to the next
+                stop = bisect_left(group.reads, each.seq, lo=start, key=lambda read: read.seq)
+            for read in group.reads[start:stop]:  # in groups of their own, from behind one to the next
                 for first, last in cutter.add(read.reading.calls, read.reading.answers, held=read.reading.held)[0]:
-                    shown += _show_group(reads[first:last], closed=True)
+                    shown += _show_group(group.reads[first:last], closed=True)
                     start = last
-            shown += _show_group(reads[start:stop], closed=is_closed or each is not None) if start < stop else []
+            if start < stop:
+                shown += _show_group(group.reads[start:stop], closed=is_closed or each is not None)
             shown += [each] if each is not None and each.message else []
+            start = stop
         ends.append(len(shown))
     shown = present(shown)
     return [shown[start:stop] for start, stop in pairwise(ends)]
@@ -286,10 +268,9 @@ def present(pieces: Iterable[Piece]) -> list[Piece]:
     for piece in pieces:
         if piece.message.get("content") is None and content_key(piece.message) == "content":
             piece = piece._replace(message={**piece.message, "content": ""}, repairs=(*piece.repairs, "content_none"))
+        if (message := encodable(piece.message)) is not piece.message:
+            piece = piece._replace(message=message, repairs=(*piece.repairs, "surrogates_replaced"))
         shown.append(piece)
-    for at, message in enumerate(encodable([piece.message for piece in shown])):
-        if message != shown[at].message:
-            shown[at] = shown[at]._replace(message=message, repairs=(*shown[at].repairs, "surrogates_replaced"))
     return shown
 
 

@@ -8,27 +8,24 @@ renders it.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from math import inf
 from operator import attrgetter
-from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, NamedTuple, get_args
 
 from summarizing_context.extraction import tool_calls
-from summarizing_context.extraction.tool_calls import ANY, COMMAND_KEYS, TOOL, ToolRules
+from summarizing_context.extraction.tool_calls import ToolRules
+from summarizing_context.extraction.touches import LOOKS, Kind, Touch, touches_of
 from summarizing_context.log.entries import Entry
 from summarizing_context.log.groups import OpenCalls
 from summarizing_context.messages.reading import Part
-from summarizing_context.settings import LedgerRule
 
 if TYPE_CHECKING:
     from summarizing_context.log.message_log import MessageLog
 
-Kind = Literal["path", "command", "error", "url", "identifier", "decision", "constraint"]
-LOOKS = frozenset({"read", "searched", "listed", "used", "seen", "fetched"})  # operations that change nothing
 SAID = "said"
-_COMMAND, _SHORT = 300, 2_000  # characters of a command, and of a result that may tell what was made
 
 
 class Fact(NamedTuple):
@@ -45,54 +42,41 @@ class Fact(NamedTuple):
     superseded: bool
 
 
-class Touch(NamedTuple):
-    """What one group of messages did to, or said of, one thing."""
-
-    kind: Kind
-    value: str
-    operation: str
-    start: int
-    stop: int
-    order: int = 0  # among the touches of its group
-    about: str = ""  # of commands and errors: what was tried; a later success of the same fixes an error
-    went_well: bool = False
-    times: int = 1
-    work: str = ""  # of commands: `commit`, `tests`
-
-    @property
-    def place(self) -> tuple[int, int]:
-        return self.start, self.order
-
-
 class Ledger:
     """Touches added up. Adding costs the same however many there are."""
 
     def __init__(self, touches: Iterable[Touch] = ()) -> None:
+        self.touches: list[Touch] = []
+        self.is_red = False  # the newest run of tests failed
+        self.end, self.ends = -1, 0  # the newest message whose call has made a commit, or tests pass; so many have
         self._all: dict[tuple[Kind, str, str], Touch] = {}
         self._holding: dict[Kind, dict[str, Touch]] = {kind: {} for kind in get_args(Kind)}  # by value
-        self._done: dict[str, tuple[int, int, int]] = {}  # by what was tried: (start, order, stop) of its last success
+        self._done: dict[str, Touch] = {}  # by what was tried, its last success
         for touch in touches:
             self.add(touch)
 
     def add(self, touch: Touch) -> None:
+        """Note a touch that is later than all before."""
         kind, value, operation = key = touch[:3]
-        if (known := self._all.get(key)) is not None:
-            touch = max(known, touch, key=lambda one: one.place)._replace(times=known.times + touch.times)
-        self._all[key] = touch
+        times = touch.times + (self._all[key].times if key in self._all else 0)
+        self._all[key] = latest = touch._replace(order=len(self.touches), times=times)
+        self.touches.append(touch)
 
         # of two touches of one thing a change holds rather than a look, and then the later one
         held = self._holding[kind].get(value)
-        weight = operation not in LOOKS, *touch.place
-        if held is None or held.operation == operation or weight >= (held.operation not in LOOKS, *held.place):
-            self._holding[kind][value] = touch
+        if held is None or held.operation in (operation, *LOOKS) or operation not in LOOKS:
+            self._holding[kind][value] = latest
         if touch.went_well:
-            done = (*touch.place, touch.stop)
-            self._done[touch.about] = max(done, self._done.get(touch.about, done))
+            self._done[touch.about] = latest
+            if touch.work == "commit" or (touch.work == "tests" and self.is_red):
+                self.end, self.ends = touch.start, self.ends + 1
+        if touch.work == "tests":
+            self.is_red = not touch.went_well
 
     def facts(self) -> list[Fact]:
         """Return everything that is known, in the order in which it was done or said."""
         facts: list[Fact] = []
-        for touch in sorted(self._all.values(), key=lambda touch: (*touch.place, *touch[:3])):
+        for touch in sorted(self._all.values(), key=attrgetter("order")):
             kind, value, operation, start, stop = touch[:5]
             superseded = kind != "error" and self._holding[kind][value] is not touch
             if kind == "error":
@@ -106,7 +90,7 @@ class Ledger:
         entry `stop`, and of errors those that are not fixed. What was touched again from `stop` on is left out."""
         found: dict[Kind, list[Touch]] = {}
         for kind, holding in self._holding.items():
-            latest = sorted(holding.values(), key=attrgetter("start", "order"), reverse=True)[:most]
+            latest = sorted(holding.values(), key=attrgetter("order"), reverse=True)[:most]
             found[kind] = [touch for touch in latest if touch.start < stop]
         found["error"] = [error for error in found["error"] if self._fixed_at(error) is None]
         return found
@@ -116,35 +100,7 @@ class Ledger:
         words = error.about.split(" ")[:12]
         wider = [" ".join(words[:count]) for count in range(len(words) - 1, 1, -1)]  # `go test ./pkg` of `... TestA`
         done = (self._done.get(about) for about in (error.about, *wider))
-        return next((one[2] for one in done if one is not None and one[:2] > error.place), None)
-
-
-@dataclass(slots=True)
-class _Call:
-    """A tool call, and its result, if it has one."""
-
-    start: int
-    stop: int
-    part: Part
-    result: str | None = None
-    failed: bool = False
-
-    def confirmed(self, operation: str) -> str:
-        """Return what was done; of a change without a result, with the words that say so."""
-        return operation if self.result is not None or operation in LOOKS else f"{operation} (no result)"
-
-
-def _fitting(rule: LedgerRule, key: str, values: Sequence[str]) -> list[str]:
-    """Return those of an argument's values that can be what a rule says."""
-    if rule.kind == "command":
-        commands = values[:24] if key in COMMAND_KEYS else [" ".join(values)]
-        return [command for command in commands if command.strip()]
-    if rule.kind == "url":
-        return [value for value in values[:24] if value.startswith(("http://", "https://")) and len(value) <= 400]
-    if rule.kind == "identifier" and rule.key == ANY:
-        return [value for value in values[:24] if tool_calls.is_id(value)]
-    longest, stripped = 64 if rule.kind == "identifier" else 400, (value.strip() for value in values[:24])
-    return [value for value in stripped if value and len(value) <= longest and value.isprintable()]
+        return next((one.stop for one in done if one is not None and one.order > error.order), None)
 
 
 # The version of the log, the entries from and up to which it is read, and the groups, each with the place of its first
@@ -152,7 +108,7 @@ Unread = tuple[int, int, int, Sequence[tuple[int, Sequence[Entry]]]]
 
 
 @dataclass(eq=False)
-class SessionLedger:
+class SessionLedger(Ledger):
     """The ledger of one session. Groups are read by one table of rules. `error_line`, of a result and whether it
     failed, and `quotes`, the decisions in a human's text, are shared with the extractive summarizer."""
 
@@ -162,9 +118,8 @@ class SessionLedger:
     quotes: Callable[[str], Sequence[str]]
 
     def __post_init__(self) -> None:
+        super().__init__()
         self._stop = 0  # all entries before it have been read
-        self._touches: list[Touch] = []
-        self.keep(0)
 
     @property
     def lag(self) -> int:
@@ -173,12 +128,11 @@ class SessionLedger:
 
     def unread(self, most: float = inf) -> Unread:
         """Return what has not been read yet, the oldest groups of about `most` tokens."""
-        log, starts = self.log, self.log.group_starts
-        first = bisect_left(starts, self._stop)
-        last = bisect_left(starts, bisect_left(log.tokens, log.tokens[self._stop] + most)) + 1
-        stop = starts[last] if last < len(starts) else log.closed_groups_stop
-        groups = [(start, log.entries[start:end]) for start, end in pairwise([*starts[first:last], stop])]
-        return log.version, self._stop, stop, groups
+        log, ends = self.log, self.log.group_ends
+        last = bisect_left(ends, bisect_left(log.tokens, log.tokens[self._stop] + most)) + 1
+        ends = ends[bisect_left(ends, self._stop) : last + 1]
+        groups = [(start, log.entries[start:stop]) for start, stop in pairwise(ends)]
+        return log.version, self._stop, ends[-1], groups
 
     def read(self, unread: Unread) -> list[Touch]:
         """Return what these groups say, in any thread."""
@@ -187,136 +141,49 @@ class SessionLedger:
     def take(self, unread: Unread, touches: Sequence[Touch]) -> None:
         """Note what was read, unless it was read meanwhile or the log was replaced."""
         version, start, stop, _ = unread
-        if version == self.log.version and start == self._stop:
+        if (version, start) == (self.log.version, self._stop):
             self._stop = stop
-            self._touches += touches
-            self._take(touches)
+            for touch in touches:
+                self.add(touch)
 
     def keep(self, stop: int) -> None:
         """Forget what was read off entry `stop` and those after it, for the log was replaced."""
         self._stop = min(self._stop, stop)
-        self._touches = [touch for touch in self._touches if touch.stop <= stop]
-        self._ledger = Ledger()
-        self.is_red = False  # the newest run of tests failed
-        self.end, self.ends = -1, 0  # the newest message whose call has made a commit, or tests pass; so many have
-        self._take(self._touches)
-
-    def _take(self, touches: Iterable[Touch]) -> None:
-        for touch in touches:
-            self._ledger.add(touch)
-            if touch.went_well and (touch.work == "commit" or (touch.work == "tests" and self.is_red)):
-                self.end, self.ends = touch.start, self.ends + 1
-            if touch.work == "tests":
-                self.is_red = not touch.went_well
+        super().__init__([touch for touch in self.touches if touch.stop <= stop])
 
     def current(self, most: float = inf) -> Ledger:
         """Return the ledger of the closed groups; of more than `most` unread tokens as far as it was read ahead."""
         if self.lag <= most:
             unread = self.unread()
             self.take(unread, self.read(unread))
-        return self._ledger
+        return self
 
     def facts(self) -> list[Fact]:
         """Return everything that is known of the whole log, its open end included."""
-        ledger, start = self.current(), self.log.closed_groups_stop
-        if start < len(self.log):
-            ledger = Ledger([*self._touches, *self._touches_of(start, self.log.entries[start:])])
-        return ledger.facts()
+        self.current()
+        start = self.log.closed_groups_stop
+        return Ledger([*self.touches, *self._touches_of(start, self.log.entries[start:])]).facts()
 
     def _touches_of(self, start: int, group: Sequence[Entry]) -> list[Touch]:
         """Return what a group, whose first message stands at `start`, did and said, in order."""
         if not any(entry.facts.human or entry.facts.calls for entry in group):
             return []
-        found, open_calls, calls = list[Touch](), OpenCalls(), list[_Call]()
+        found, open_calls = list[Touch](), OpenCalls()
+        calls, results = list[tuple[int, Part]](), dict[int, tuple[int, Part]]()  # of each call the last
         for at, reading in ((at, entry.read(at).reading) for at, entry in enumerate(group, start)):
-            for text in reading.typed if reading.human else ():
+            for text in reading.typed:
                 found += (Touch("decision", quote, SAID, at, at + 1) for quote in self.quotes(text[:20_000]))
                 found += (Touch("url", url, "seen", at, at + 1) for url in tool_calls.urls_in(text))
 
             # the calls, each with its result
             if made := [part for part in reading.parts if part.kind == "call"]:
                 open_calls.make([part.id for part in made])
-                calls += (_Call(at, at + 1, part) for part in made)
+                calls += ((at, part) for part in made)
             for part in reading.parts:
                 if part.kind == "result" and (answered := open_calls.answer(part.id)) is not None:
-                    call = calls[answered[1]]
-                    call.stop, call.result, call.failed = at + 1, "\n".join(part.texts), part.failed
-        for call in calls:
-            found += self._done(call)
-        return [touch._replace(order=order) for order, touch in enumerate(found)]
-
-    def _done(self, call: _Call) -> Iterator[Touch]:
-        tool, result, place = call.part.name, call.result, (call.start, call.stop)
-        values = tool_calls.read_arguments(call.part.texts[0] if call.part.texts else "")
-        patched = tool_calls.patched_files(values)
-        claims = [] if patched else self._claims(tool, values)
-        commands = [value for kind, value, _ in claims if kind == "command"]
-        outputs = [None] * len(commands) if result is None else tool_calls.split_result(result, len(commands))
-        for command, output in zip(commands, outputs, strict=True):
-            yield from self._ran(command, replace(call, result=output))
-        path = patched[0][0] if patched else next((value for kind, value, _ in claims if kind == "path"), "")
-        about = f"{tool} {path}"
-        looks = not patched and all(done in LOOKS for kind, _, done in claims if kind != "command")
-        if not commands and result is not None and (call.failed or tool_calls.refuses(result, looks=looks)):
-            if line := self.error_line(result, True):
-                yield Touch("error", tool_calls.signature(line), "seen", *place, about=about)
-            return
-        for path, done in patched:
-            yield Touch("path", path, call.confirmed(done), *place)
-        for kind, value, done in claims:
-            if kind != "command":
-                operation = call.confirmed(done) if kind == "path" else done
-                yield Touch(kind, value, operation, *place, about=about, went_well=result is not None)
-        if not patched and result is not None and len(result) <= _SHORT:  # it tells what was made, or found
-            yield from (Touch("url", url, "seen", *place) for url in tool_calls.urls_in(result))
-            yield from (Touch("identifier", id, "seen", *place) for id in tool_calls.ids_in_result(result))
-
-    def _claims(self, tool: str, values: Sequence[tuple[str, str]]) -> list[tuple[Kind, str, str]]:
-        """Return (kind, value, operation) of the arguments; each is taken by the first rule that fits it."""
-        named: dict[str, list[str]] = {}
-        for key, value in values:
-            named.setdefault(key, []).append(value)
-        words = [value for key in COMMAND_KEYS for value in named.get(key, ())]
-        word = words[0] if len(words) == 1 and words[0].isidentifier() else ""
-        if word and (more := named.pop("args", None)):  # a program, and its arguments
-            named |= {key: [" ".join([word, *more])] for key in COMMAND_KEYS if key in named}
-            word = ""
-        taken, kinds, found = set[str](), set[str](), list[tuple[Kind, str, str]]()
-        for rule in self.rules.rules_for(tool, word):
-            if (kind := rule.kind) == "plan":  # which is kept beside the log
-                continue
-            wanted = list(named) if rule.key == ANY else rule.key.split("|")  # the best first
-            for key in [key for key in wanted if key in named and key not in taken]:
-                fitting = _fitting(rule, key, named[key])
-                if not fitting or (rule.tool == ANY and kind in kinds and kind != "identifier"):
-                    continue
-                taken.add(key)
-                found += ((kind, value, rule.operation.replace(TOOL, tool[:64])) for value in fitting)
-                kinds.add(kind)
-                if rule.key != ANY:
-                    break
-        if word and "path" in kinds:  # the name of what an editor does
-            found = [claim for claim in found if claim[0] != "command"]
-        return found
-
-    def _ran(self, command: str, call: _Call) -> Iterator[Touch]:
-        """Yield a command with its exit status, the files that it obviously touched, and what went wrong."""
-        bare, place, text = tool_calls.bare_command(command)[0], (call.start, call.stop), call.result or ""
-        about, code, line = tool_calls.tried(bare), tool_calls.exit_code(text), ""
-        value = " ".join(bare[: 4 * _COMMAND].split())
-        value = value if len(value) <= _COMMAND else f"{value[: _COMMAND - 1]}…"
-        failed = call.result is not None and (code not in ("", "0") or (not code and call.failed))
-        if call.result is not None and code != "0" and (call.failed or not tool_calls.only_looks(bare)):
-            line = self.error_line(text, failed)
-        refused = tool_calls.denies(text)
-        failed = failed or bool(line) or refused
-        operation = f"exit {code}" if code else "failed" if failed else call.confirmed("ran")
-        went_well = call.result is not None and not failed
-        yield Touch(
-            "command", value, operation, *place, about=about, went_well=went_well, work=tool_calls.work_of(bare)
-        )
-        for path, done, program in () if refused else tool_calls.files_of(command):
-            if f"{program}: " not in text[:_SHORT]:
-                yield Touch("path", path, call.confirmed(done), *place, about=path)
-        if line:
-            yield Touch("error", tool_calls.signature(line), "seen", *place, about=about)
+                    results[answered[1]] = at, part
+        for number, (at, call) in enumerate(calls):
+            last, result = results.get(number, (at, None))
+            touches = touches_of(call, result, self.rules, self.error_line)
+            found += (touch._replace(start=at, stop=last + 1) for touch in touches)
+        return sorted(found, key=attrgetter("start"))

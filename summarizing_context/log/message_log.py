@@ -10,28 +10,28 @@ import json
 import time
 from array import array
 from bisect import bisect_left, bisect_right
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from copy import copy
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import reduce
 from itertools import pairwise, takewhile
 from math import inf
+from operator import or_
 from typing import Any, Literal
 
 import anyio
 import msgspec
 
-from summarizing_context.concurrency import YieldNow
 from summarizing_context.errors import MessageError
-from summarizing_context.extraction.importance import group_traits, rank_groups
+from summarizing_context.extraction.importance import rank_groups
 from summarizing_context.extraction.tool_calls import ToolRules
 from summarizing_context.log import entries as kept
-from summarizing_context.log.entries import Bounds, Entry, Recalled, Role, Verdict, message_name
+from summarizing_context.log.entries import Bounds, Entry, PlacedMessage, Recalled, Role, Verdict, message_name
 from summarizing_context.log.groups import GroupCutter, LogGroup, OpenCalls, Piece
 from summarizing_context.log.kept_texts import KeptTexts, RuleLog
 from summarizing_context.log.tree import Segment, SegmentCutter, Sources
-from summarizing_context.messages.reading import Message, bound_among, result_message
+from summarizing_context.messages.reading import Message, result_message
 from summarizing_context.settings import Settings
 from summarizing_context.stores.base import StoredVerdict
 
@@ -84,20 +84,12 @@ class PinList(msgspec.Struct, frozen=True, omit_defaults=True):
         return PinList(tuple(held), self.made)
 
 
-def encode_pins(pins: PinList) -> str:
-    return msgspec.json.encode(pins).decode() if pins.made else ""
-
-
-def decode_pins(data: str) -> PinList:
-    return msgspec.json.decode(data, type=PinList) if data else PinList()
-
-
 class Foreground:
     """The host's calls of a session, each a `with` of this, and whether a thread reads it. All methods belong to its
     event loop. Calls are counted, never timed, so behaviour does not depend on the speed of the machine."""
 
     def __init__(self) -> None:
-        self._under_way = 0
+        self._under_way = self._unread = 0  # calls; characters before the next pause
         self.is_frozen = False
         self._thawed = anyio.Event()  # set when the session may change again
         self._later: list[Callable[[], object]] = []
@@ -132,22 +124,16 @@ class Foreground:
     def __exit__(self, *_: object) -> None:
         self._under_way -= 1
 
-    def steps(self) -> YieldNow:
-        """Return what one background thread calls all along: it pauses while a call is running. Without it, each step
-        of a call would wait milliseconds for the interpreter lock. The pauses are bounded: 0.2 ms up to eight times,
-        for 4,000 characters that the thread reads, about a millisecond."""
-        left = 0
-
-        def yield_now(characters: int) -> None:
-            nonlocal left
-            if left <= 0:
-                for _ in range(8):
-                    if self._under_way:
-                        time.sleep(0.0002)
-                left = 4_000
-            left -= characters
-
-        return yield_now
+    def yield_now(self, characters: int) -> None:
+        """Pause while a call is running; one background thread calls this all along, with what it reads next. Without
+        it, each step of a call would wait milliseconds for the interpreter lock. The pauses are bounded: 0.2 ms up to
+        eight times, for 4,000 characters that the thread reads, about a millisecond."""
+        if self._unread <= 0:
+            for _ in range(8):
+                if self._under_way:
+                    time.sleep(0.0002)
+            self._unread = 4_000
+        self._unread -= characters
 
 
 _FRESH = 64  # entries that are kept parsed: more than come between two views
@@ -202,37 +188,30 @@ class MessageLog:
         self.bound_thinking: BoundThinking = "kept"
         self.pinned = PinList()  # by a call
         sizes = self.settings.segment_min, self.settings.segment_target, self.settings.segment_max
-        self.cuts: tuple[int, int, int, int] = *sizes, self.every or 0  # how segments are cut
-        self._clear(())
-
-    def begin(self, closings: Iterable[int], cuts: tuple[int, int, int, int]) -> None:
-        """Have the log, which is still empty, cut into segments as by an earlier process."""
-        self.cuts = cuts
-        self._clear(closings)
-
-    def _clear(self, closings: Iterable[int]) -> None:
-        self.closings = set(closings)  # entries before which a view has ended a segment that was open
+        self.begin((), (*sizes, self.every or 0))
         self.entries: list[Entry] = []
         self.ephemeral: list[tuple[int, Entry]] = []  # what passes, each before the entry of this index
         self.pages = 0  # of these, pages of the past; the others are the host's ephemeral messages
         self.interruptions: list[int] = []  # views have given up the calls that were open before these entries
         self.loaded = 0  # entries whose calls no host of this process is running
         self.history_tokens = 0  # cost of the whole log, ephemeral messages included
-        self._fresh = deque[Entry]()  # those that are kept parsed
         self.leading_count = 0  # system and developer rows at the beginning
         self.tokens = array("q", [0])  # cost of the first n entries
         self.segments: list[Segment] = []
         self.hashes: list[str] = []  # range hash of each segment
-        self.group_starts = array("q")
-        self.closed_groups_stop = 0  # first entry that is not in a closed group
+        self.group_ends = array("q", [0])  # where closed groups end, and the leading rows before them
         self.humans = array("q")  # entries that a person wrote
         self.steps = array("q")  # assistant rows; of several in a row, the first
-        self.systems: list[int] = []  # system and developer rows between others
-        self.criticals: list[int] = []
+        self.marked = array("q")  # critical messages, and system and developer rows between others
         self.states: dict[str, list[int]] = {}  # by what holds from these entries on
         self.rules = RuleLog()
         self.kept_texts = KeptTexts(self.plans)
-        self._groups, self._cutter = GroupCutter(), SegmentCutter(self.cuts)
+        self._groups = GroupCutter()
+
+    def begin(self, closings: Iterable[int], cuts: tuple[int, int, int, int]) -> None:
+        """Have the log, which is still empty, cut into segments as by an earlier process: in these sizes, and before
+        entries where a view has ended a segment that was open."""
+        self.closings, self.cuts, self._cutter = set(closings), cuts, SegmentCutter(cuts)
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -253,17 +232,25 @@ class MessageLog:
         return self.segments[-1].stop if self.segments else self.leading_count
 
     @property
+    def closed_groups_stop(self) -> int:
+        """The first entry that is not in a closed group."""
+        return self.group_ends[-1]
+
+    @property
     def newest_group(self) -> tuple[int, int]:
         """Entries of the newest group, open or closed; none if the log has no groups."""
-        closed, stop = self.closed_groups_stop, len(self.entries)
-        return (closed, stop) if closed < stop or not self.group_starts else (self.group_starts[-1], stop)
+        ends, stop = self.group_ends, len(self.entries)
+        return ends[-2 if ends[-1] == stop and len(ends) > 1 else -1], stop
 
     def group_start(self, index: int) -> int:
         """First entry of the group that an entry stands in."""
-        if index >= self.closed_groups_stop:
-            return index if self.closed_groups_stop == len(self.entries) else self.closed_groups_stop
-        at = bisect_right(self.group_starts, index)
-        return self.group_starts[at - 1] if at else index
+        at = bisect_right(self.group_ends, index)
+        return self.group_ends[at - 1] if at else index
+
+    def group_stop(self, start: int) -> int:
+        """Where the group ends that begins at entry `start`; one that is still open ends with the log."""
+        at = bisect_right(self.group_ends, start)
+        return self.group_ends[at] if at < len(self.group_ends) else len(self.entries)
 
     def thinking_from(self, length: int) -> float:
         """The message that an answer to the first `length` messages goes on from, whose thinking a provider may want
@@ -278,8 +265,7 @@ class MessageLog:
 
     def fill(self, entries: Iterable[Entry]) -> MessageLog:
         """Add messages at the end, in one step, while no thread reads the log. Return the log."""
-        held, fresh, image_tokens = self.entries, self._fresh, self.settings.image_tokens
-        is_ranked = self.settings.strategy == "importance"
+        held, image_tokens = self.entries, self.settings.image_tokens
         for entry in entries:
             facts, index, before = entry.facts, len(held), held[-1].facts.role if held else None
             role, human, cost = facts.role, facts.human, entry.cost(image_tokens)
@@ -290,34 +276,30 @@ class MessageLog:
                 continue
             held.append(entry)
             self.tokens.append(self.tokens[-1] + cost)
-            if entry.fresh is not None:
-                fresh.append(entry)
-                if len(fresh) > _FRESH:  # a long session is kept as bytes
-                    fresh.popleft().fresh = None
+            if index >= _FRESH:  # a long session is kept as bytes
+                held[index - _FRESH].fresh = None
             is_leading = role in _LEADING
             if is_leading and index == self.leading_count:
-                self.leading_count = self.closed_groups_stop = stop = index + 1
+                self.leading_count = self.group_ends[0] = stop = index + 1
                 self._groups, self._cutter = GroupCutter(stop), SegmentCutter(self.cuts, stop)
                 continue
             closed, first_call, answered = self._groups.add(facts.calls, facts.answers, turn=human, held=facts.held)
-            entry.digest = kept.message_digest(facts.content, first_call, answered)
-            if is_ranked:
-                entry.traits()  # now, for its reading is at hand
+            entry.digest = facts.content
+            if first_call >= 0 or answered:  # with its place in the group: the first call, and those that it answers
+                places = ",".join(map(str, (first_call, *answered)))
+                entry.digest = hashlib.sha256(facts.content + places.encode()).digest()
             if human:
                 self.humans.append(index)
                 verdict = self.verdicts.get(message_name(entry.data)) if self.verdicts else None
                 self.rules.add(index, facts.rules, verdict)
             if role is Role.ASSISTANT and before is not Role.ASSISTANT:
                 self.steps.append(index)
-            if is_leading and self.keep_system and not facts.hook:
-                self.systems.append(index)
-            if facts.critical:
-                self.criticals.append(index)
+            if facts.critical or (is_leading and self.keep_system and not facts.hook):
+                self.marked.append(index)
             for name in facts.state:
                 self.states.setdefault(name, []).append(index)
             for start, stop in closed:
-                self.group_starts.append(start)
-                self.closed_groups_stop = stop
+                self.group_ends.append(stop)
                 self._cut(start, stop)
             self.kept_texts.add(index, entry)
             self._show_page(index)
@@ -334,18 +316,7 @@ class MessageLog:
             self.pages += 1
 
     def _cut(self, start: int, stop: int) -> None:
-        first, cutter = self.entries[start], self._cutter
-        digest, size = first.digest, first.facts.size
-        if stop - start > 1:
-            members = self.entries[start:stop]
-            digest = hashlib.sha256(b"".join(one.digest for one in members)).digest()
-            size = sum(one.facts.size for one in members)
-        segments = cutter.add((start, stop), size=size, digest=digest, opens_turn=first.facts.human)
-        every = self.cuts[-1]
-        is_long = every > 0 and stop - cutter.start >= every
-        if cutter.size and (is_long or stop in self.closings):
-            segments.append(cutter.close(is_early=True))
-        for segment in segments:
+        for segment in self._cutter.add(start, self.entries[start:stop], ends=stop in self.closings):
             digests = [one.digest for one in self.entries[segment.start : segment.stop]]
             self.segments.append(segment)
             self.hashes.append(kept.range_hash(digests, segment.part, segment.parts))
@@ -354,13 +325,13 @@ class MessageLog:
         """End the open segment before entry `stop`, where a group of it ends. A closed one stays, or is cut anew."""
         while cuts_anew and self.covered_by_segments > stop:
             del self.segments[-1], self.hashes[-1]
-        start, starts = self.covered_by_segments, self.group_starts
+        start, ends = self.covered_by_segments, self.group_ends
         if not start < stop <= self.closed_groups_stop or self.group_start(stop) != stop:
             return
         self.closings.add(stop)
         self._cutter = SegmentCutter(self.cuts, start)
-        for first in starts[bisect_left(starts, start) :]:
-            self._cut(first, self.group_stop(first))
+        for first, last in pairwise(ends[bisect_left(ends, start) :]):
+            self._cut(first, last)
 
     def beside(self, log: Sequence[Entry], closings: Iterable[int] | None = None) -> MessageLog:
         """Return an empty log that reads and cuts as this one does, to be filled with `log`. Views have ended segments
@@ -368,8 +339,9 @@ class MessageLog:
         if closings is None:
             same = self.common_prefix(log)
             closings = (place for place in self.closings if place <= same)
-        other = copy(self)
-        other._clear(closings)
+        other = replace(self)
+        other.verdicts = self.verdicts
+        other.begin(closings, self.cuts)
         return other
 
     def replace(self, filled: MessageLog, closings: Iterable[int]) -> int:
@@ -414,18 +386,9 @@ class MessageLog:
     def cost(self, index: int) -> int:
         return self.tokens[index + 1] - self.tokens[index]
 
-    def group_stop(self, start: int) -> int:
-        """Where the group ends that begins at entry `start`; one that is still open ends with the log."""
-        if start >= self.closed_groups_stop:
-            return len(self.entries)
-        at = bisect_right(self.group_starts, start)
-        return self.group_starts[at] if at < len(self.group_starts) else self.closed_groups_stop
-
-    def between(self, start: int, stop: int) -> LogGroup:
-        """Log entries, read, with their costs and what is bound among them."""
-        reads, tokens = kept.read_all(self.entries[start:stop], start), self.tokens
-        costs = {at: tokens[at + 1] - tokens[at] for at in range(start, stop)}
-        return LogGroup(reads, costs, bound_among([read.message for read in reads], start))
+    def read(self, start: int, stop: int) -> list[PlacedMessage]:
+        """Return log entries, read, each with its cost."""
+        return [self.entries[at].read(at)._replace(cost=self.cost(at)) for at in range(start, stop)]
 
     def groups_from(self, start: int, ephemeral: int, most: float) -> list[LogGroup]:
         """The groups from entry `start` on that begin within `most` tokens, each with what passed within it, behind so
@@ -433,16 +396,13 @@ class MessageLog:
         stops, last = [start], min(len(self.entries), bisect_left(self.tokens, self.tokens[start] + most))
         while (end := stops[-1]) < last:
             stops.append(self.group_stop(end))
-        passing: list[Piece] = []
-        if self.interruptions or ephemeral < len(self.ephemeral):
-            passing = self.passing(ephemeral, end)
-            passing += (Piece(place, {}) for place in self.interruptions_behind(start) if place <= end)
-            passing.sort(key=lambda each: each.seq)
-        passed = [bisect_right(passing, stop, key=lambda each: each.seq) for stop in stops]
-        (reads, costs, bound, *_), staying = self.between(start, end), self.staying(start, end)
+        passing = self.passing(ephemeral, end)
+        passing += (Piece(place, {}) for place in self.interruptions_behind(start) if place <= end)
+        passing.sort(key=lambda each: each.seq)
+        staying = self.staying(start, end)
         return [
-            LogGroup(reads[at - start : stop - start], costs, bound, staying, passing[before:after])
-            for (at, before), (stop, after) in pairwise(zip(stops, passed, strict=True))
+            LogGroup(self.read(at, stop), staying, [each for each in passing if at < each.seq <= stop])
+            for at, stop in pairwise(stops)
         ]
 
     def passing(self, first: int, stop: int) -> list[Piece]:
@@ -474,11 +434,7 @@ class MessageLog:
         """A request is due: have views give up calls of an earlier process, and calls before a newest message that
         makes calls itself. Those that this process made last may be running: they stay in flight."""
         stop = len(self.entries)
-        if self.closed_groups_stop == stop:
-            return
-        makes_calls = bool(self.entries[-1].facts.calls) and stop > self.loaded
-        if not makes_calls and self.closed_groups_stop >= self.loaded:
-            return
+        makes_calls = stop > self.loaded and bool(self.entries[-1].facts.calls)
         place, before = (stop - 1, stop - 1) if makes_calls else (stop, self.loaded)
         known = self.interruptions[-1] if self.interruptions else 0
         if any(known <= index < before for index, _ in self._waiting()):
@@ -503,13 +459,8 @@ class MessageLog:
 
     def important(self, stop: int, threshold: float) -> list[int]:
         """The groups before entry `stop` that score at least `threshold`, the most important first."""
-        groups: list[tuple[int, int]] = []
-        for start, end in pairwise([*self.group_starts, self.closed_groups_stop]):
-            members = self.entries[start:end]
-            traits = [(one.traits(), one.facts.critical) for one in members]
-            # by cues, whatever a model says later: what was decided of a group stays
-            stated = [rule.strength for one in members for rule in one.facts.rules]
-            groups.append((start, group_traits(traits, stated)))
+        traits = [entry.facts.traits for entry in self.entries]
+        groups = [(first, reduce(or_, traits[first:last])) for first, last in pairwise(self.group_ends)]
         return rank_groups(groups, stop, threshold)
 
     def opening(self, cut: int) -> list[int]:
@@ -520,5 +471,4 @@ class MessageLog:
 
     def staying(self, start: int, stop: int) -> set[int]:
         """Entries that stay whole in every view if they can: critical ones, and system rows that no hook has put in."""
-        marked = (self.criticals, self.systems)
-        return {index for rows in marked if rows for index in rows[bisect_left(rows, start) : bisect_left(rows, stop)]}
+        return set(self.marked[bisect_left(self.marked, start) : bisect_left(self.marked, stop)])

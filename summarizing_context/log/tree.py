@@ -11,11 +11,12 @@ past. A fact passes through at most floor(log4 segments) + 1 summarizations.
 
 from __future__ import annotations
 
+import hashlib
 from bisect import bisect_right
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
+from itertools import groupby
 from typing import Any, Literal, NamedTuple
 
 from summarizing_context.concurrency import YieldNow, never_yield
@@ -42,34 +43,37 @@ class Segment(NamedTuple):
 class SegmentCutter:
     """Cuts a growing run of closed groups into segments, one group at a time; O(1)."""
 
-    def __init__(self, sizes: Sequence[int], start: int = 0) -> None:
-        self._sizes = sizes  # the least, the usual and the largest, in estimated tokens
-        self.start = start  # first entry of the open segment
-        self.size = 0
-        self._stop = start
+    def __init__(self, cuts: tuple[int, int, int, int], start: int = 0) -> None:
+        self._cuts = cuts  # the least, the usual and the largest size, in estimated tokens; messages, 0 for any number
+        self._start = self._stop = start  # of the open segment
+        self._size = 0
 
-    def add(self, group: tuple[int, int], *, size: int, digest: bytes, opens_turn: bool) -> list[Segment]:
-        """Take the next closed group, of these entries, and return the segments that are thereby cut, oldest first.
-        `size` is in estimated tokens; a group `opens_turn` that begins with a human message."""
-        (least, target, most, *_), (start, stop), chance = self._sizes, group, digest[-1]
-        cut: list[Segment] = []
-        ends_before = opens_turn and self.size >= least and (self.size >= target or chance % _TURN == 0)
-        if self.size and (ends_before or self.size + size > most):
-            cut.append(self.close())
+    def add(self, start: int, group: Sequence[Entry], *, ends: bool) -> list[Segment]:
+        """Take the next closed group, from entry `start` on, and return the segments that are thereby cut, oldest
+        first. Where it `ends` the segment, a view has closed that behind it."""
+        (least, target, most, every), stop, first = self._cuts, start + len(group), group[0]
+        size, digest = sum(one.facts.size for one in group), first.digest
+        if len(group) > 1:
+            digest = hashlib.sha256(b"".join(one.digest for one in group)).digest()
+        cut, chance = list[Segment](), digest[-1]
+        ends_before = first.facts.human and self._size >= least and (self._size >= target or chance % _TURN == 0)
+        if self._size and (ends_before or self._size + size > most):
+            cut.append(self._close())
         if size > most:  # in parts; a quarter of each is left free for the labels of rendering
-            self.start = self._stop = stop
+            self._start = self._stop = stop
             parts = -(-size * 5 // (4 * most))
             return cut + [Segment(start, stop, size, part, parts) for part in range(parts)]
-        self.size += size
+        self._size += size
         self._stop = stop
-        if self.size >= least and chance % (_GROUP if self.size < target else _LATE_GROUP) == 0:
-            cut.append(self.close())
+        if self._size >= least and chance % (_GROUP if self._size < target else _LATE_GROUP) == 0:
+            cut.append(self._close())
+        elif self._size and (ends or 0 < every <= stop - self._start):
+            cut.append(self._close(is_early=True))
         return cut
 
-    def close(self, *, is_early: bool = False) -> Segment:
-        """End the open segment behind the last group."""
-        segment = Segment(self.start, self._stop, self.size, is_early=is_early)
-        self.start, self.size = self._stop, 0
+    def _close(self, *, is_early: bool = False) -> Segment:
+        segment = Segment(self._start, self._stop, self._size, is_early=is_early)
+        self._start, self._size = self._stop, 0
         return segment
 
 
@@ -103,23 +107,19 @@ class Sources:
         redact, readings = self.redact, list[Reading]()
         for entry in entries:
             self.yield_now(len(entry.data))
-            _, message, reading = entry.read(0)
-            readings.append(reading if redact is None else redact_reading(message, reading, redact))
+            read = entry.read(0)
+            readings.append(read.reading if redact is None else redact_reading(read.message, read.reading, redact))
         how: dict[str, Any] = {"numbered": self.numbered, "thinking": self.thinking, "yield_now": self.yield_now}
         text: str = encodable(render_messages(readings, **how))
         return text if redact is None else redact(text)
 
 
 FOUR = 4  # segments of the smallest merge
+BLOCKS = (FOUR, *(FOUR**power for power in range(3, 10)))  # segments of a block: 4, 64, 256, 1,024 and so on
 BEHIND = 0.3  # of a header's target: about what the leaves behind a new merge take
 MERGED = 0.6  # of a header's target, that merges take before the wide one moves on
 _AHEAD = 0.75  # of the target, from which on the next merge is made
 FRAME = 20  # tokens of a block around its text
-
-
-def _larger(size: int) -> int:
-    """The size of the next larger block: 1, 4, 64, 256, 1,024 and so on."""
-    return 64 if size == FOUR else FOUR * size
 
 
 class Node(NamedTuple):
@@ -140,13 +140,11 @@ class Node(NamedTuple):
     @property
     def children(self) -> tuple[Node, ...]:
         """The nodes that it merges, oldest first: leaves where fewer than 16, else the largest blocks that fit."""
-        found, at = list[Node](), self.start
+        sizes, found, at = BLOCKS if self.width >= FOUR**2 else (), list[Node](), self.start
         while at < self.stop and self.width > 1:
-            size, larger = 1, _larger(1)
-            while self.width >= FOUR**2 and at % larger == 0 and at + larger <= self.stop and larger != self.width:
-                size, larger = larger, _larger(larger)
-            found.append(Node(at, at + size))
-            at += size
+            fitting = [size for size in sizes if at % size == 0 and at + size <= self.stop and size != self.width]
+            found.append(Node(at, at + max(fitting, default=1)))
+            at = found[-1].stop
         return tuple(found)
 
 
@@ -154,16 +152,6 @@ class Node(NamedTuple):
 def rank_of(node: Node) -> int:
     """0 for a leaf, one more than its largest child's for a merge."""
     return 0 if node.width == 1 else 1 + rank_of(max(node.children, key=lambda child: child.width))
-
-
-def blocks_ending_at(stop: int) -> list[Node]:
-    """The blocks whose last segment is the one before `stop`, the smallest first."""
-    found: list[Node] = []
-    size = FOUR
-    while stop and stop % size == 0:
-        found.append(Node(stop - size, stop))
-        size = _larger(size)
-    return found
 
 
 def merge_share(node: Node) -> float:
@@ -222,14 +210,13 @@ def next_merges(place: HeaderPlace, tokens: Callable[[Node], int | None], segmen
 
 def merges_below(nodes: Iterable[Node]) -> Iterator[Sequence[Node]]:
     """These nodes with all merges that they are made of, rank by rank from the lowest."""
-    by_rank = defaultdict[int, set[Node]](set)
-    left = [node for node in nodes if node.width > 1]
+    found, left = set[Node](), list(nodes)
     while left:
-        node = left.pop()
-        by_rank[rank_of(node)].add(node)
-        left += [child for child in node.children if child.width > 1]
-    for rank in sorted(by_rank):
-        yield sorted(by_rank[rank])
+        if (node := left.pop()).width > 1 and node not in found:
+            found.add(node)
+            left += node.children
+    for _, merges in groupby(sorted(found, key=lambda node: (rank_of(node), node)), rank_of):
+        yield list(merges)
 
 
 Maker = Literal["model", "extractive", "verbatim", "stand-in", "provisional", "provider", "none"]

@@ -66,14 +66,9 @@ def check_message(message: object) -> Message:
         raise MessageError(f"a message cannot be read: {type(error).__name__} while copying it") from error
 
 
-def parse_message(message: object) -> tuple[Message, bytes]:
-    """Return the copy that `check_message` makes, and its JSON bytes. Raise `MessageError`."""
-    checked = check_message(message)
-    return checked, encode_message(checked)
-
-
 def parse_messages(messages: object) -> Iterator[tuple[Message, bytes]]:
-    """Parse several messages one by one, all as they stand now; the `MessageError` says which one is wrong."""
+    """Yield the copies that `check_message` makes of several messages, all as they stand now, each with its JSON bytes;
+    the `MessageError` says which one is wrong."""
     if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Iterable):
         raise MessageError(f"messages are a list of messages, not {type(messages).__name__}")
     given = list(messages)
@@ -87,7 +82,7 @@ def parse_messages(messages: object) -> Iterator[tuple[Message, bytes]]:
 def _each_parsed(messages: Iterable[object]) -> Iterator[tuple[Message, bytes]]:
     for at, message in enumerate(messages):
         try:
-            yield parse_message(message)
+            yield (checked := check_message(message)), encode_message(checked)
         except MessageError as error:
             raise MessageError(f"message {at}: {error}") from error
 
@@ -369,11 +364,6 @@ def has_signed_thinking(message: Message) -> bool:
     )
 
 
-def bound_among(messages: Iterable[Message], first: int) -> set[int]:
-    """Return the places, from `first` on, of messages with what a rewritten beginning makes void: thinking, a chain."""
-    return {at for at, one in enumerate(messages, first) if has_signed_thinking(one) or CHAIN in metadata_of(one)}
-
-
 def needs_thinking(message: Message) -> bool:
     """Return whether a provider wants the thinking of this message back, as long as its turn goes on: a message that
     calls and begins with what was signed, and one with a field of which servers say that calls need it."""
@@ -560,7 +550,9 @@ def _read(message: Message) -> tuple[Reading, list[_Fields]]:
             call = _call(block)
             if (same := shown.get(call.id)) is None:
                 parts.append(call)
-            elif call.name not in ("", same.name) or _arguments(call) != _arguments(same):
+            elif call.name not in ("", same.name) or (
+                (parsed(call.texts[0]) or call.texts) != (parsed(same.texts[0]) or same.texts)
+            ):
                 parts.append(Part("extra", tuple(filter(None, (call.name, *call.texts)))))  # another with the same id
 
     # The other fields: those that are read, and of all that has fields the frame, and fields that no shape knows.
@@ -682,12 +674,6 @@ def _call(block: Block, at: int = -1, shape: str = "") -> Part:
     arguments = said if isinstance(said, str) else canonical_json(said)
     name = str(block.inner.get(block.named_in) or "")
     return Part("call", (arguments,), name, block.id, at, (), False, shape, tuple(block.seals.values()), half="call")
-
-
-def _arguments(call: Part) -> Any:
-    with suppress(ValueError, RecursionError):
-        return json.loads(call.texts[0])
-    return call.texts[0]
 
 
 def _result(content: object, id: str, holder: Mapping[str, Any], at: int, inner: list[_Fields]) -> Part:

@@ -82,10 +82,6 @@ class Price(NamedTuple):
         return list(map(self.count, texts))
 
 
-def estimate_texts(texts: Iterable[str]) -> int:
-    return sum(map(estimate_text, texts))
-
-
 def estimate_text(text: str) -> int:
     """Return the estimated tokens of `text`; 0 for an empty text."""
     tokens = 0

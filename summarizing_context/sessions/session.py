@@ -38,7 +38,7 @@ from summarizing_context.log.entries import (
     stored_page,
     stored_verdict,
 )
-from summarizing_context.log.message_log import MessageLog, PinList, decode_pins, encode_pins
+from summarizing_context.log.message_log import MessageLog, PinList
 from summarizing_context.log.tree import stand_ins
 from summarizing_context.messages.reading import Message, canonical_json, check_message, decode_message, encode_message
 from summarizing_context.messages.text import GONE, shown
@@ -366,7 +366,7 @@ class Session:
         if self.learner is not None:
             self.learner.opened(len(log), stored.updated_at)
         log.version, log.loaded = stored.log_version, len(log)
-        log.pinned = decode_pins(stored.pins).held_by(log.entries)
+        log.pinned = msgspec.json.decode(stored.pins or "{}", type=PinList).held_by(log.entries)
         self.views.reopened = bool(stored.entries)
         for key, data in stored.activations:
             state = states.usable_state(log, data)
@@ -513,7 +513,7 @@ class Session:
             with self.foreground:
                 await finish_despite_cancellation(commit())
             if present.pinned != pinned:
-                await store.save_pins(self.id, encode_pins(present.pinned), lambda: None)
+                await store.save_pins(self.id, msgspec.json.encode(present.pinned).decode(), lambda: None)
             covering = [one for one in self.views.provider_views if one.state.stop > self.log.leading_count]
             for one in covering:  # the store has forgotten all of them
                 await self.save_state(one.key, one.state)
@@ -609,7 +609,7 @@ class Session:
     def _go_back(self, filled: MessageLog, there: base.StoredCheckpoint) -> None:
         """Take the log in memory, the pins and the views back to a checkpoint, where the store is already."""
         self._replaced(filled, is_back=True)
-        self.log.pinned = decode_pins(there.pins).held_by(self.log.entries)
+        self.log.pinned = msgspec.json.decode(there.pins or "{}", type=PinList).held_by(self.log.entries)
         self.views.reset()
         self.log.interruptions = []  # those of then come with the states
         for key, data, marks in there.provider_views:
@@ -673,7 +673,9 @@ class Session:
             self.views.refresh_pins()
 
         if changed != self.log.pinned:
-            await self.store.save_pins(self.id, encode_pins(changed), partial(self.foreground.change, committed))
+            await self.store.save_pins(
+                self.id, msgspec.json.encode(changed).decode(), partial(self.foreground.change, committed)
+            )
 
     def wake(self) -> None:
         """Have the background look for work, from the size of the log on from which a view may soon show summaries."""

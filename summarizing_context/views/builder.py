@@ -496,7 +496,7 @@ class Viewer:
         if reason is not None or used > room.high or is_end or task_ended is not None:
             is_kept = self._summaries.by_model or self._sources.truncates
             again = state.leaves_stop if is_kept and focus is None and state.focus is None else 0
-            unread += max(log.tokens[-1] - log.tokens[again], 20 * log.rules.size)  # tokens read as quickly as a rule
+            unread += max(log.tokens[-1] - log.tokens[again], 20 * len(log.humans))  # tokens read as quickly as rules
         return unread > much
 
     def view(self, key: str, budget: int, activation: ActivationReport | None) -> View:

@@ -18,10 +18,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from summarizing_context.extraction.touches import LOOKS, Kind
 from summarizing_context.log.entries import Bounds, PlacedMessage
 from summarizing_context.log.groups import LogGroup, Piece, present
-from summarizing_context.log.kept_texts import Instructions, PlanItems, StandingRule
-from summarizing_context.log.ledger import LOOKS, Kind, Ledger, SessionLedger
+from summarizing_context.log.kept_texts import KeptText, PlanItems, StandingRule
+from summarizing_context.log.ledger import Ledger, SessionLedger
 from summarizing_context.log.message_log import MessageLog, Pin
 from summarizing_context.log.tree import BEHIND, FOUR, FRAME, MERGED, Cut, HeaderNode, Node, NodeText, by_four
 from summarizing_context.messages.fences import fence, neutral
@@ -435,8 +436,7 @@ def write_head(
         whole = frozenset(item.seq for item in behind if not item.left_out)
         groups, inside = list[tuple[int, Sequence[TailItem]]](), set[int]()
         for start in log.important(stop, threshold):
-            group = log.between(start, log.group_stop(start))
-            reads = group.reads
+            reads = log.read(start, log.group_stop(start))
             if (
                 start < opening_stop
                 or all(read.seq in whole for read in reads)
@@ -446,7 +446,7 @@ def write_head(
             ):
                 continue
             kept_group = Tail(start, replace(room, squeeze=room.squeeze + 1), price, bounds)
-            kept_group.take([group], closed=True)
+            kept_group.take([LogGroup(reads)], closed=True)
             if all(says_nothing(item.message) for item in kept_group.items):
                 continue
             if kept_group.tokens <= left:
@@ -569,7 +569,7 @@ INSTRUCTIONS_PREFACE = (
 )
 
 
-def instructions_block(files: Sequence[Instructions], cap: int, price: Price) -> str:
+def instructions_block(files: Sequence[KeptText], cap: int, price: Price) -> str:
     """Return what fits of some instruction files into `cap` tokens, as whole Markdown sections; "" where nothing does.
     A section that is larger than the cap goes by its paragraphs. The file that came last is filled first."""
     if not files or cap <= 0:
@@ -796,7 +796,7 @@ def choose_staying(sources: Sources, stop: int, room: Room) -> Staying:
     but for one that is alone more than all of them may take: that is shown as the tail would show a message."""
     log, price = sources.log, sources.price
     beside = sum(cost for cost in map(log.cost, log.staying(stop, len(log))) if cost <= room.staying_cap)
-    stays = log.states or log.pinned.indexes or log.criticals or log.systems
+    stays = log.states or log.pinned.indexes or log.marked
     needed, newest = 0, log.thinking_from(len(log)) if stays else -1  # what an answer goes on from needs room as well
     if 0 <= newest < len(log):
         parts = log.entries[int(newest)].read(0).reading.parts
@@ -808,14 +808,12 @@ def choose_staying(sources: Sources, stop: int, room: Room) -> Staying:
     bounds = log.bounds() if log.bound_thinking == "left_out" else Bounds()  # a group may be the last with results
     state = {places[at - 1] for places in log.states.values() if (at := bisect_left(places, stop))}
     for start in dict.fromkeys(log.group_start(index) for index in sorted(state, reverse=True)):
-        group = log.between(start, log.group_stop(start))
+        reads = log.read(start, log.group_stop(start))
         tail = Tail(start, room, price, bounds, thinking_from=newest)
-        tail.take([group], closed=True)
+        tail.take([LogGroup(reads)], closed=True)
         if tail.tokens > left:
-            reads, tail = _states_alone(group.reads), Tail(start, room, price, bounds)
-            cut_anew = [Piece(reads[-1].seq + 1, {})]  # for less of it is left
-            costs = {read.seq: price.message(read.message) for read in reads}
-            tail.take([LogGroup(reads, costs, group.bound, passing=cut_anew)], closed=True)
+            tail = Tail(start, room, price, bounds)
+            tail.take([LogGroup(_states_alone(reads, price))], closed=True)
         if tail.tokens <= left:
             items += tail.items
             left -= tail.tokens
@@ -823,7 +821,7 @@ def choose_staying(sources: Sources, stop: int, room: Room) -> Staying:
             left_out.append(start)
     held = {item.seq for item in items}
     pinned = [index for index in log.pinned.indexes[::-1] if index < stop]
-    marked = (index for rows in (log.criticals, log.systems) for index in rows[: bisect_left(rows, stop)][::-1])
+    marked = sorted(log.staying(0, stop), key=lambda index: (not log.entries[index].facts.critical, -index))
     for index in (at for at in dict.fromkeys((*pinned, *marked)) if at not in held):
         if len(left_out) >= 32 and log.cost(index) > left:
             left_out.append(index)
@@ -846,7 +844,7 @@ def choose_staying(sources: Sources, stop: int, room: Room) -> Staying:
     return Staying(tuple(items), tuple(left_out), frozenset(said), aside)
 
 
-def _states_alone(reads: Sequence[PlacedMessage]) -> list[PlacedMessage]:
+def _states_alone(reads: Sequence[PlacedMessage], price: Price) -> list[PlacedMessage]:
     """What of a group holds from there on, with the other halves of it, and none of the words between."""
 
     def id_of(block: Any) -> str:
@@ -859,7 +857,7 @@ def _states_alone(reads: Sequence[PlacedMessage]) -> list[PlacedMessage]:
         kept = [block for block in blocks_of(read.message) if any(state_names(block)) or id_of(block) in ids]
         if kept or "output_config" in read.message:
             message = {**read.message, content_key(read.message): kept}
-            found.append(PlacedMessage(read.seq, message, read_message(message)))
+            found.append(PlacedMessage(read.seq, message, read_message(message), price.message(message)))
     return found
 
 

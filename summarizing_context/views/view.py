@@ -197,12 +197,13 @@ class Tail:
             alone = [present([*map(_alone, reads), *(each for each in groups[0].passing if each.message)])]
         for group, pieces in zip(groups, [*alone, *show_groups(groups[len(alone) :], closed=closed)], strict=True):
             shown = self.items[self.marks[-1].items :]  # of an open group
+            costs = {read.seq: read.cost for read in group.reads}
             for piece, item in zip(pieces, shown, strict=False):
                 if "pair_dropped" in piece.repairs:
                     self.is_stale |= {"pair_dropped", "pin_note"}.isdisjoint(item.repairs)
             for piece in pieces[len(shown) :]:
                 if piece.passing < 0:
-                    self._show(piece, group)
+                    self._show(piece, costs.get(piece.seq, 0), piece.seq in group.staying)
                 else:
                     self.show_passing(piece)
                 if self.tokens > most:
@@ -227,9 +228,8 @@ class Tail:
         stops = (mark.stop for mark in reversed(self.marks) if mark.stop > present and shown - mark.items >= messages)
         return next((stop for stop in stops if ends is None or stop in ends), None)
 
-    def _show(self, piece: Piece, group: LogGroup) -> None:
-        cost = group.costs.get(piece.seq, 0)
-        if piece.seq in group.bound:
+    def _show(self, piece: Piece, cost: int, stays: bool) -> None:
+        if has_signed_thinking(piece.message) or CHAIN in metadata_of(piece.message):
             message, repairs = _unbound(piece.seq, piece.message, self.bounds)
             piece = Piece(piece.seq, message, (*piece.repairs, *repairs))
             self.bound.append(len(self.items))
@@ -238,7 +238,7 @@ class Tail:
         is_huge = is_note and cost > most and len(piece.message["content"]) > LONGEST_TOKEN * most
         if not is_huge and not {"content_none", "chain_dropped"}.issuperset(piece.repairs):
             cost = self.price.message(piece.message)
-        if piece.seq in group.staying and self._open_staying + cost <= self.room.staying_cap:
+        if stays and self._open_staying + cost <= self.room.staying_cap:
             self._open_staying += self._append(piece, cost, cost)
             return
         cap, uncut, is_cut = self.room.message_cap(self._open_tokens), self.whole, self.room.is_bare or is_note
@@ -323,12 +323,12 @@ def extend_tail(log: MessageLog, tail: Tail, most: float = inf) -> None:
     if most == inf and tail.ephemeral_count == len(log.ephemeral) and len(tail.items) == tail.marks[-1].items:
         # Where the end of what is new alone fills the room four times, with each message cut to a few lines, the next
         # view shows only an end: what is before is not read, and counts as it was logged.
-        at, left, starts = len(log), 4 * tail.room.tokens, log.group_starts
+        at, left, ends = len(log), 4 * tail.room.tokens, log.group_ends
         while left > 0 and log.tokens[at] - log.tokens[tail.next] > left:
             at -= 1
             left -= min(log.cost(at), tail.room.least_cap)
-        stops = [*starts[bisect_right(starts, tail.next) :], log.closed_groups_stop] if left <= 0 else []
-        for stop in [stop for stop in stops if tail.next < stop <= at]:
+        stops = ends[bisect_right(ends, tail.next) : bisect_right(ends, at)] if left <= 0 else ()
+        for stop in stops:
             tail.tokens += log.tokens[stop] - log.tokens[tail.next]
             tail.next = stop
             tail.marks.append(Mark(stop, len(tail.items), tail.tokens))

@@ -136,12 +136,12 @@ class RuleCalls:
         if self._begun[0] == log.version and waiting[0] < self._begun[1]:
             return self._begun[1]
         if waiting[0] >= log.covered_by_segments:
-            return None if log.rules.is_judged else len(log)
+            return None if log.rules.verdicts else len(log)
         first = bisect_right(log.segments, waiting[0], key=lambda segment: segment.stop)
         last = first + min(max(1, first), _SEGMENTS) - 1
         for segment in log.segments[first : last + 1]:
             before = waiting[: bisect_left(waiting, segment.stop)]
-            if sum(log.entries[index].typed_length for index in before) >= _TYPED:
+            if sum(log.entries[index].facts.typed for index in before) >= _TYPED:
                 return segment.stop
         return log.segments[last].stop if last < len(log.segments) else None
 
@@ -154,13 +154,15 @@ class RuleCalls:
         waiting: dict[bytes, tuple[int, Entry]] = {}  # the same message is asked about once
         for index in log.rules.open[: bisect_left(log.rules.open, stop)]:
             waiting.setdefault((entry := log.entries[index]).data, (index, entry))
-        known = [(rule, log.entries[rule.message]) for rule in log.rules.known_before(log.rules.open[0])[:_KNOWN]]
+        held = [rule for rule in log.rules.all(log.rules.open[0]) if rule.ended_by is None]  # as it was said then
+        known = [(rule, log.entries[rule.message]) for rule in held[::-1][:_KNOWN]]
         messages: list[tuple[int, Entry, str]] = []  # with what a human typed, as a model reads it
 
         def typed(entry: Entry) -> str:  # without what `redact` takes out of all of the message
             background.yield_now(len(entry.data))
-            _, message, reading = entry.read(0)
-            return "\n".join((redact_reading(message, reading, recipe.redact) if recipe.redact else reading).typed)
+            read = entry.read(0)
+            clean = redact_reading(read.message, read.reading, recipe.redact) if recipe.redact else read.reading
+            return "\n".join(clean.typed)
 
         def gather() -> tuple[list[str], str]:
             """Return the quotes of earlier rules, oldest first, and the content of the request."""

@@ -16,6 +16,7 @@ from summarizing_context.errors import SettingsError
 from summarizing_context.log.entries import rollup_hash
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import (
+    BLOCKS,
     FOUR,
     HeaderNode,
     HeaderPlace,
@@ -23,7 +24,6 @@ from summarizing_context.log.tree import (
     Node,
     NodeText,
     Want,
-    blocks_ending_at,
     cut_at,
     merge_share,
     next_merges,
@@ -142,7 +142,8 @@ class SummaryCache:
             for place in self._places or (HeaderPlace((), 0, HEADER_TARGET * self._settings.max_tokens),):
                 needed += next_merges(place, tokens_of, segments)
         if not self.by_model:
-            needed += (block for stop in range(FOUR, segments + 1, FOUR) for block in blocks_ending_at(stop))
+            ends = range(FOUR, segments + 1, FOUR)
+            needed += [Node(stop - size, stop) for stop in ends for size in BLOCKS if stop % size == 0]
         return [node for node in dict.fromkeys(needed) if node.stop <= segments]
 
     def missing(self) -> Iterator[Want]:
