@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
+from copy import copy
 from dataclasses import InitVar, dataclass, replace
 from functools import partial
 from itertools import takewhile
@@ -490,7 +491,7 @@ class Session:
                 await finish_despite_cancellation(commit())
             if present.pinned != pinned:
                 await store.save_pins(self.id, encode_pins(present.pinned), lambda: None)
-            covering = [one for one in self.views.provider_views if one.state.stop > self.log.leading_count]
+            covering = [one for one in self.views.provider_views.values() if one.state.stop > self.log.leading_count]
             for one in covering:  # the store has forgotten all of them
                 await self.save_state(one.key, one.state)
             self._kept_closings = set(self.log.closings) if covering else set()
@@ -563,19 +564,18 @@ class Session:
         """Return what each provider is shown, as checkpoints keep it."""
         return [
             base.StoredProviderView(one.key, states.encode_state(one.state), msgspec.json.encode(one.marks).decode())
-            for one in self.views.provider_views
+            for one in self.views.provider_views.values()
         ]
 
     def _replaced(self, filled: MessageLog, *, is_back: bool = False) -> None:
         """Go on from a new log that is committed."""
-        covered_histories = self.views.covered_histories()
-        old, same = self.log.entries, self.log.common_prefix(filled.entries)
+        old, same = copy(self.log), self.log.common_prefix(filled.entries)
         self.ledger.keep(self.log.replace(filled, () if is_back else self.log.closings))
         self._checkpoint_looked_for = min(self._checkpoint_looked_for, len(self.log))
         self.summaries.reset()
         if self.learner is not None:
             self.learner.forget()
-        self.views.replaced(old, same, covered_histories)
+        self.views.replaced(old, same)
         self._segments_seen = -1  # as many segments as before may be other ones
         self._wake_for_segments()
 
@@ -765,7 +765,7 @@ class Session:
             key, latest = undone.provider, views.latest
             budget = self.budget
             if latest is None or (latest.key, latest.provider) != (key, self.key):
-                state = next((one.state for one in views.provider_views if one.key == key), there)
+                state = views.provider_views[key].state if key in views.provider_views else there
                 budget = state.room + views.system_rows.tokens
             change = await self._decided(partial(views.undo, key, there, budget), True)
             if change is None:

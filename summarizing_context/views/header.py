@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -42,10 +42,18 @@ from summarizing_context.messages.reading import (
 from summarizing_context.messages.tokens import MESSAGE_TOKENS, Price
 from summarizing_context.settings import Settings
 from summarizing_context.summarizers.extractive.lines import without_rules
-from summarizing_context.summarizers.extractive.summarizer import brief_of, cut_to
+from summarizing_context.summarizers.extractive.summarizer import cut_to
 from summarizing_context.summarizers.native import MOST_INSTRUCTIONS
-from summarizing_context.views.shrinking import says_nothing
-from summarizing_context.views.view import GOING_ON_SHARE, ActivationState, Room, Tail, TailItem, shown_within, told_of
+from summarizing_context.views.view import (
+    GOING_ON_SHARE,
+    ActivationState,
+    Room,
+    Tail,
+    TailItem,
+    says_nothing,
+    shown_within,
+    told_of,
+)
 from summarizing_context.worker.native_blocks import NativeBlock
 from summarizing_context.worker.summary_cache import Focus, SummaryCache, note_text
 
@@ -117,13 +125,12 @@ def choose_summaries(
 
     # the newly covered segments, read first, for later ones may be skimmed, behind the nodes of before
     segments = Node.leaves(tree[-1].stop if tree else 0, cut.leaves)
-    read, written = [*segments, *tree], dict[Node, HeaderNode]()
-    made = dict(zip(read, texts.blocks(read), strict=True))
+    texts.blocks([*segments, *tree])
+    written: dict[Node, HeaderNode] = {}
 
     def write(nodes: Sequence[Node]) -> list[HeaderNode]:
         if new := [node for node in nodes if node not in written]:
-            made.update((node, texts.blocks([node])[0]) for node in new if node not in made)
-            told = [made[node]._replace(text=_told(made[node])) for node in new]
+            told = [node._replace(text=_told(node)) for node in texts.blocks(new)]
             written.update(zip(new, sources.blocks(told), strict=True))
         return [written[node] for node in nodes]
 
@@ -180,19 +187,8 @@ def choose_summaries(
 
     if _tokens(blocks) <= share:
         return [*blocks, note] if note else blocks, tuple(places), False
-    if note:
-        return choose_summaries(sources, cut, room, tree, None)
 
-    # one line for the whole covered past, with the most important of it where there is room
-    line, words, count = line._replace(made_by="stand-in", passes=1), "", sources.price.count
-    left = int(room.header_share) - MESSAGE_TOKENS - count(line.text) - 2
-    if left >= 12:
-        words = _told(texts.part(part, left)) if part else ""
-        if not words and cut.leaves:
-            words = brief_of(_told(texts.text_of(Node(cut.leaves - 1, cut.leaves))), left)
-    if words and count(words) <= left:
-        line = line._replace(text=f"{line.text}\n{neutral([words])[0]}")
-    return [line], tuple(places), True
+    return [line._replace(made_by="stand-in", passes=1)], tuple(places), True  # of the whole covered past
 
 
 def _provisional(sources: Sources, part: range, left: int) -> HeaderNode:
@@ -214,10 +210,7 @@ def _merge_oldest(
     stay behind the merges as come nearest to `BEHIND` of the target; those before are merged by four, and all together
     once merges take more than `MERGED` of it. While no merge is ready, the header may grow up to `most`; beyond that
     the nearest merge is taken, even as an extract."""
-    total, leaves = 0, [node for node in places if node.stop - node.start == 1]
-    for at in range(len(places), 0, -16):  # as far as it matters, for there may be thousands
-        if (total := total + _tokens(write(places[max(0, at - 16) : at]))) > max(target, most):
-            break
+    total, leaves = _tokens(write(places)), [node for node in places if node.width == 1]
     if total <= target or not leaves:
         return list(places)
 
@@ -309,24 +302,20 @@ def write_head(
             left -= sum(pin.tokens for pin in pins)
 
     # the latest human message, and by a setting the newest of those before, whole; what is said twice is shown once
-    latest = next(iter(humans), None)
-    if latest is not None and latest not in held | opening:
-        pins = pinned(*_piece(log, latest, price), room.pin_cap)
+    latest = [at for at in humans[:1] if at not in held | opening]
+    for index in latest:
+        pins = pinned(*_piece(log, index, price), room.pin_cap)
         others += [pin for pin in pins if canonical_json(pin.message) not in staying.said]
-    humans_left = 2 * room.pin_cap if settings.keep_human_messages else 0
-    said, misses = {*staying.said, *(canonical_json(pin.message) for pin in others if humans_left)}, 0
-    shown = held | opening | {pin.seq for pin in others}
-    for index in [index for index in humans if index not in shown] if humans_left else ():
-        if log.cost(index) > humans_left:
-            if (misses := misses + 1) == 32:
-                break
-            continue
-        pin = shown_within(*_piece(log, index, price), humans_left, price)
-        name = canonical_json(pin.message)
-        if name not in said and pin.tokens <= humans_left and not pin.left_out:
-            said.add(name)
-            others.append(pin)
-            humans_left -= pin.tokens
+    left = 2 * room.pin_cap if settings.keep_human_messages else 0
+    said = {*staying.said, *(canonical_json(pin.message) for pin in others)}
+    shown = held.union(opening, (pin.seq for pin in others))
+    for index in humans if left else ():
+        if index not in shown and log.cost(index) <= left:
+            piece, cost = _piece(log, index, price)
+            if cost <= left and (name := canonical_json(piece.message)) not in said:
+                said.add(name)
+                others.append(TailItem(index, piece.message, cost, 0, piece.repairs))
+                left -= cost
 
     # system rows are one row where messages are made of blocks, as in Anthropic's protocol: at most one may follow a
     # row of the user's, and an answer has to follow it; elsewhere any may stand anywhere
@@ -521,34 +510,24 @@ class Line(NamedTuple):
     text: str
     head: str = ""  # what its kind of lines begins with, once
     at: int = -1  # message or file that it belongs to
-    is_soft: bool = False  # soft lines take at most a quarter of the block together
 
 
 def fit_lines(
-    lines: Sequence[Line],
-    cap: int,
-    price: Price,
-    render: Callable[[Sequence[Line]], str],
-    *,
-    frame: str = "",
-    gap: int = 1,
+    lines: Sequence[Line], cap: int, price: Price, render: Callable[[Sequence[Line]], str], *, gap: int = 1
 ) -> tuple[list[Line], str]:
     """Return as many lines as fit into `cap` tokens, and the block with them; "" where none does. The most important
-    come first. `render` makes the block from the chosen lines; `frame` is the block without any, where it would say
-    more of what is left out then; `gap` the tokens between two."""
+    come first. `render` makes the block from the chosen lines; `gap` are the tokens between two."""
     if not lines:
         return [], ""
-    left = cap - price.count(frame or render(()))
-    soft_left, heads, chosen = left // 4, {""}, list[Line]()
+    left, heads, chosen = cap - price.count(render(())), {""}, list[Line]()
     chunks = (lines[at : at + 32] for at in range(0, len(lines), 32))  # most of many are never counted
     costs = (tokens for chunk in chunks for tokens in price.each([line.text for line in chunk]))
     for line, tokens in zip(lines, costs, strict=True):
         tokens += gap + (0 if line.head in heads else price.count(line.head))
-        if tokens <= (min(left, soft_left) if line.is_soft else left):
+        if tokens <= left:
             chosen.append(line)
             heads.add(line.head)
             left -= tokens
-            soft_left -= tokens * line.is_soft
         elif left < 4:  # no further line is so short
             break
     while chosen and price.count(block := render(chosen)) > cap:
@@ -578,9 +557,9 @@ def instructions_block(files: Sequence[Instructions], cap: int, price: Price) ->
         return ""
     lines, count = list[Line](), price.count
     for number, file in enumerate(files):
-        for section in _markdown_sections(file.text):
+        for section in re.split(r"\n(?=#{1,6}\s)", file.text):
             parts = [section] if count(section) <= cap else re.split(r"\n[^\S\n]*\n", section)
-            lines += [Line(part.strip("\n"), at=number) for part in parts if part is section or part.strip()]
+            lines += [Line(part.strip("\n"), at=number) for part in parts if part.strip()]
 
     def render(chosen: Sequence[Line]) -> str:
         kept = frozenset(map(id, chosen))
@@ -597,20 +576,6 @@ def instructions_block(files: Sequence[Instructions], cap: int, price: Price) ->
     if count(whole := render(lines)) <= cap:
         return whole
     return fit_lines(sorted(lines, key=lambda line: -line.at), cap, price, render, gap=2)[1]
-
-
-def _markdown_sections(text: str) -> Iterator[str]:
-    """Yield the parts of a text, each beginning with a heading; nothing inside a fence of code is one."""
-    lines: list[str] = []
-    fenced = ""
-    for line in text.split("\n"):
-        if (mark := line.lstrip()[:3]) in ("```", "~~~"):
-            fenced = mark if not fenced else "" if mark == fenced else fenced
-        if not fenced and re.match(r"#{1,6}\s", line) and lines:
-            yield "\n".join(lines).strip("\n")
-            lines = []
-        lines.append(line)
-    yield "\n".join(lines).strip("\n")
 
 
 PLAN_PREFACE = "The newest plan, word for word: [x] is done, [>] in progress, [ ] still to do, [-] given up."
@@ -702,10 +667,8 @@ def rule_block(
     rules that must be kept, then preferences. `unshown` are pinned messages that are not shown whole: a last line names
     them, and counts the rules that are left out."""
     lines = [Line(f"- pinned: {pin.text}") for pin in reversed(texts)]
-    lines += [
-        Line(f'- message {rule.message}: "{rule.quote}"', at=rule.message, is_soft=rule.strength == "prefer")
-        for rule in sorted(rules[:400], key=lambda rule: rule.strength == "prefer")  # more never fit
-    ]
+    ranked = sorted(rules[:400], key=lambda rule: rule.strength == "prefer")  # more never fit
+    lines += [Line(f'- message {rule.message}: "{rule.quote}"', at=rule.message) for rule in ranked]
     if not lines and not unshown:
         return None, 0
     held, cap = len(texts) + len(rules), min(cap, 2_000) - MESSAGE_TOKENS
@@ -713,11 +676,11 @@ def rule_block(
     first, last = min(unshown, default=0), max(unshown, default=0)
     expand = f"/context expand {first}" + (f"-{last}" if last > first else "")
 
-    def render(chosen: Sequence[Line], preface: str, *, counted: bool = True) -> str:
+    def render(chosen: Sequence[Line], preface: str) -> str:
         oldest_first = list(reversed(chosen))  # those of one message too
         ordered = sorted(oldest_first, key=lambda line: line.at)
         left_out = []
-        if counted and (missing := held - len(chosen)):
+        if (missing := held - len(chosen)) and preface:
             shown = {line.at for line in chosen}
             last = next((rule.message for rule in rules if rule.message not in shown), None)
             span = "" if last is None else f"{rules[-1].message}-{last}"
@@ -728,18 +691,17 @@ def rule_block(
             left_out.append(f"{len(unshown)} pinned message{'s' * (len(unshown) > 1)}: {named} ({expand})")
         pointer = f"Not shown whole for want of room: {'; '.join(left_out)}." if left_out else ""
         if preface == SHORT_RULES_PREFACE:
-            more = (held - len(chosen) + len(unshown)) * counted
+            more = missing + len(unshown)
             pointer = f"{more} more not shown{f' ({expand})' if unshown else ''}." if more else ""
         return fence("standing_rules", "\n".join(filter(None, [preface, *(line.text for line in ordered), pointer])))
 
     for preface in (RULES_PREFACE, SHORT_RULES_PREFACE):
-        frame = render((), preface, counted=False)
-        chosen, said = fit_lines(lines, cap, price, partial(render, preface=preface), frame=frame)
+        chosen, said = fit_lines(lines, cap, price, partial(render, preface=preface))
         if chosen:
             return added(said, price), held - len(chosen)
 
     # no room for any: say what is left out, or at least which messages
-    told = [render((), RULES_PREFACE), *([render((), "", counted=False)] if unshown else [])]
+    told = [render((), preface) for preface in (RULES_PREFACE, "") if preface or unshown]
     said = next((text for text in told if price.count(text) <= cap), "")
     return added(said, price) if said else None, held
 
@@ -827,9 +789,6 @@ def choose_staying(sources: Sources, stop: int, room: Room) -> Staying:
     pinned = [index for index in log.pinned.indexes[::-1] if index < stop]
     marked = (index for rows in (log.criticals, log.systems) for index in rows[: bisect_left(rows, stop)][::-1])
     for index in (at for at in dict.fromkeys((*pinned, *marked)) if at not in held):
-        if len(left_out) >= 32 and log.cost(index) > left:
-            left_out.append(index)
-            continue
         piece, cost = _piece(log, index, price)
         cap = cost if cost <= room.staying_cap else room.message_cap(0)
         pin = shown_within(piece, cost, cap, price)
