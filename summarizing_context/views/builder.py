@@ -88,19 +88,16 @@ class SystemRows:
     def set_request(self, prompt: Prompt | None, tools: Sequence[Mapping[str, Any]] | None = None) -> None:
         """Set the prompt and the tools of the request to come; None for none. An empty prompt leads with no row.
         Raise `SettingsError`, and then nothing has changed."""
-        is_new, row = prompt != self._prompt, None
-        if is_new and prompt is not None:
-            content = prompt if isinstance(prompt, str) else _checked_list("system", prompt)
-            try:
-                row = encodable(check_message({"role": "system", "content": content}))
-            except MessageError as error:
-                raise SettingsError(f"system cannot be sent: {error}") from error
+        is_new, said = prompt != self._prompt, prompt
+        if is_new:
+            is_list = prompt is not None and not isinstance(prompt, str)
+            said = encodable(_checked_list("system", prompt) if is_list else prompt)
         if (tools or []) != self.tools:
             self.tools = _checked_list("tools", tools) if tools else []
             self.tool_tokens = sum(self._price.count(canonical_json(definition)) for definition in self.tools)
         if is_new:
-            self._prompt = said = None if row is None else row["content"]
-            self._row = [(row, self._price.message(row))] if row and said else []
+            row: Message = {"role": "system", "content": said}
+            self._prompt, self._row = said, [(row, self._price.message(row))] if said else []
             self.name = "" if said is None else output_hash(said if isinstance(said, str) else canonical_json(said))
             self._rows_of = None
 

@@ -110,17 +110,16 @@ def _tokens(nodes: Iterable[HeaderNode]) -> int:
 
 def choose_summaries(
     sources: Sources, cut: Cut, room: Room, tree: tuple[Node, ...], note: HeaderNode | None
-) -> tuple[list[HeaderNode], tuple[Node, ...], bool]:
+) -> tuple[list[HeaderNode], tuple[Node, ...]]:
     """Return what stands for the covered past, oldest first, within the header's share of the room: merges of the older
     part and the newest segments by themselves, or less of each; at last one line for all. With it the tree of these
-    nodes, and whether there is room for nothing but that line. The `tree` is that of the present header; the `note`,
-    about a topic that the user named, is shown last."""
+    nodes. The `tree` is that of the present header; the `note`, about a topic that the user named, is shown last."""
     start, texts, block = sources.log.leading_count, sources.summaries, sources.block
     line = _left_out(start, cut.stop)
     if cut.stop <= start:
-        return [], (), False
+        return [], ()
     if sources.truncates:
-        return [line], (), True
+        return [line], ()
     is_flat, part = sources.settings.strategy == "summarize", range(max(cut.leaves_stop, start), cut.stop)
 
     # the newly covered segments, read first, for later ones may be skimmed, behind the nodes of before
@@ -186,9 +185,8 @@ def choose_summaries(
         blocks.append(_provisional(sources, part, int(share - _tokens(blocks)) - FRAME))
 
     if _tokens(blocks) <= share:
-        return [*blocks, note] if note else blocks, tuple(places), False
-
-    return [line._replace(made_by="stand-in", passes=1)], tuple(places), True  # of the whole covered past
+        return [*blocks, note] if note else blocks, tuple(places)
+    return [line._replace(made_by="stand-in", passes=1)], tuple(places)  # for the whole covered past
 
 
 def _provisional(sources: Sources, part: range, left: int) -> HeaderNode:
@@ -382,7 +380,7 @@ def write_head(
 
         # summaries, behind the provider's own block where it has room; a squeezed header may take what all else leaves
         wide = room if is_plain else replace(room, spare=most - beside - price.texts(lists))
-        nodes, tree, is_one_line = list[HeaderNode](), state.tree, False
+        nodes, tree = list[HeaderNode](), state.tree
         if native is not None:
             made = HeaderNode(-1, 0, log.leading_count, native.stop, "full", "provider", 1, native.text)
             later = summaries.blocks(Node.leaves(native.leaves, cut.leaves))
@@ -394,11 +392,11 @@ def write_head(
             nodes = [*nodes, *([note] if note else [])] if _tokens(nodes) <= share else []
         if not nodes:
             native = None
-            nodes, tree, is_one_line = choose_summaries(sources, cut, wide, state.tree, note)
+            nodes, tree = choose_summaries(sources, cut, wide, state.tree, note)
 
         # the header, with sections around its summaries; one line for all of the past stands alone, without a frame
         texts, header_tokens = list[str](), 0
-        if is_one_line:
+        if [node.form for node in nodes] == ["line"]:
             texts, header_tokens = [nodes[0].text], MESSAGE_TOKENS + count(nodes[0].text)
         elif nodes:
             left = int(most) - tail_tokens - _tokens(nodes) - pin_tokens

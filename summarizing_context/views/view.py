@@ -177,7 +177,7 @@ def shrink_message(
     if mute and cost > cap:
         least = _joined(message, reading, silent=True)
         cost = price.message(least)
-    return (least, cost) if cost < tokens else (message, tokens)
+    return least, cost
 
 
 class _Cutting:
@@ -364,22 +364,6 @@ def _as_result(block: Block, said: str, keep_media: bool = False) -> Any:
     return [{"text": said} if block.field else {"type": "text", "text": said}, *media]
 
 
-def shrink_note(message: Message, tokens: int, cap: int, price: Price, *, mute: bool = False) -> Shrunk:
-    """A fenced note brought down to `cap` tokens inside its fence; `mute`, to nothing where that is too much."""
-    fenced = message["content"]
-    frame = MESSAGE_TOKENS + price.count(within_fence(fenced, lambda _: ""))
-    inside = max(0, tokens - frame)
-    text = within_fence(fenced, lambda text: cut_middle(text, inside, max(0, cap - frame), price.count))
-    if frame + SHORT_MARK_TOKENS > cap:
-        text = _NO_WORD.format(inside)
-    note = {**message, "content": text}
-    cost = price.message(note)
-    if mute and cost > cap:
-        note = {**message, "content": _LEFT_OUT}
-        cost = price.message(note)
-    return (note, cost) if cost < tokens else (message, tokens)
-
-
 def says_nothing(message: Message) -> bool:
     """Whether a note was brought down so far that nothing of it is left."""
     content = message.get("content")
@@ -466,14 +450,20 @@ def shown_within(
     piece: Piece, cost: int, cap: int, price: Price, *, mute: bool = False, thinking: bool = False
 ) -> TailItem:
     """Return a piece of this `cost`, shrunk to `cap` tokens; if `mute` to nothing, with `thinking` all but that."""
-    if cost <= cap:
+    message, tokens = piece.message, cost
+    if cost > cap and NOTES.isdisjoint(piece.repairs):
+        message, tokens = shrink_message(message, cost, cap, price, mute=mute, thinking=thinking)
+    elif cost > cap:  # a note, inside its fence
+        fenced, frame = message["content"], MESSAGE_TOKENS + price.count(within_fence(message["content"], lambda _: ""))
+        inside = max(0, cost - frame)
+        text = within_fence(fenced, lambda text: cut_middle(text, inside, max(0, cap - frame), price.count))
+        message = {**message, "content": _NO_WORD.format(inside) if frame + SHORT_MARK_TOKENS > cap else text}
+        if mute and price.message(message) > cap:
+            message = {**message, "content": _LEFT_OUT}
+        tokens = price.message(message)
+    if tokens >= cost:
         return TailItem(piece.seq, piece.message, cost, 0, piece.repairs)
-    if NOTES.isdisjoint(piece.repairs):
-        message, tokens = shrink_message(piece.message, cost, cap, price, mute=mute, thinking=thinking)
-    else:
-        message, tokens = shrink_note(piece.message, cost, cap, price, mute=mute)
-    repairs: tuple[Repair, ...] = (*piece.repairs, "shrunk") if tokens < cost else piece.repairs
-    return TailItem(piece.seq, message, tokens, cost - tokens, repairs)
+    return TailItem(piece.seq, message, tokens, cost - tokens, (*piece.repairs, "shrunk"))
 
 
 class Mark(NamedTuple):
