@@ -62,9 +62,7 @@ STEPS, STEP_SHARE = 6, 0.3  # of the room, at most
 
 MAX_KEYS = 4  # views whose state is kept
 
-# How many times a room may be larger or smaller than those of a view's state and of its latest request: further away a
-# request is shown another view; so is one that came from the state's room by small steps.
-_OTHER_ROOM, _FAR_ROOM = 1.5, 3.0
+_OTHER_ROOM = 1.5  # times a room may be larger or smaller than a view's: further away a request is shown another view
 
 _NEW_FOR_BLOCK = 0.25  # of the room, that a provider's next block has to cover beyond the last one
 
@@ -247,8 +245,7 @@ class Viewer:
         if state.held_at:
             provider_view.attempted = self._log.tokens[state.held_at], state.held_at
         if marks:
-            tokens, length, provider_view.resumed = marks
-            provider_view.attempted = None if tokens is None else (tokens, length)
+            provider_view.attempted, provider_view.resumed = marks
         self.provider_views[key] = self.latest = provider_view
         self.stand_ins_shown += stand_ins(state.nodes)
         self._keep_shown()
@@ -322,11 +319,7 @@ class Viewer:
 
         # what has come about since the last view: another system prompt, calls given up, the end of a turn
         if view.state.system != system:
-            if view.last or view.state.serial:
-                view.pending = view.pending or "system_changed"
-                reason = "system_changed"
-            else:
-                view.state = msgspec.structs.replace(view.state, system=system)
+            view.pending, reason = view.pending or "system_changed", "system_changed"
         if for_request:
             log.interrupt()
         given_up = log.interruptions_behind(view.state.stop)
@@ -351,8 +344,7 @@ class Viewer:
                 waits = now.to_summarize is not None  # it is looked at again behind the next message
                 again = max(0, int(room.min_free) - 1) if waits else 0
                 view.attempted = log.history_tokens - again, len(log)
-            if now.pins_seen:
-                view.pins_changed = False
+            view.pins_changed &= len(log) == log.leading_count  # they were looked at
             if is_asked_for and now.to_summarize is not None:
                 self.request(now.to_summarize.state)
             if tokens > room.tokens:
@@ -369,14 +361,12 @@ class Viewer:
             because = view.pending or reason or ("task_end" if now.takes_end else None)
             because = because or ("budget_raised" if now.is_widened else None)
             if because is None:
-                shown = view.beside or before
-                was = Room(shown.room, self._settings).setting_aside(shown.staying)
+                was = Room(before.room, self._settings).setting_aside(before.staying)
                 because = "budget_lowered" if room.tokens < was.tokens and tokens <= was.high else "high_water"
             state = state.on(log)
             counts = len(plan.tail.items), sum(item.seq >= 0 for item in plan.pins)
         state = msgspec.structs.replace(state, serial=before.serial + 1, reason=because, system=system)
-        after = plan.tokens
-        sizes = system_tokens + tokens, system_tokens + after, tokens - after
+        sizes = system_tokens + tokens, system_tokens + plan.tokens, tokens - plan.tokens
         report = ActivationReport(True, because, *sizes, *counts)
         attempted = self._log_size if now.is_attempt else None
         return Change(view, before, state, plan.tail, report, attempted, plan.pins)
@@ -399,7 +389,6 @@ class Viewer:
         self._recorded += 1  # used once, also where the store fails
         before, state, report, items = change.before, change.state, change.report, change.tail.items
         now_shown = state.stop, state.since, state.nodes
-        in_both = {name: getattr(before, name) for name in ("bounds", "serial", "reason", "system")}
 
         # tokens with which the last view and this one begin alike, tools and the lines of a message included
         last, rows, price = change.provider_view.last, self.system_rows.rows, self._price
@@ -429,7 +418,7 @@ class Viewer:
             undoes=undoes,
             # an activation that only begins the view differently cannot be undone
             can_undo=undoes is None and (before.stop, before.since, before.nodes) != now_shown,
-            ends_turn=before.bounds != state.bounds and before == msgspec.structs.replace(state, **in_both),
+            ends_turn=before.bounds != state.bounds and (before.stop, before.head) == (state.stop, state.head),
         )
 
     def load_records(self, rows: Iterable[StoredActivation]) -> None:
@@ -499,7 +488,7 @@ class Viewer:
         messages = [*leading, *state.head, *[item.message for item in items]]
         before = shown.last if shown.resumed is None else messages[: shown.resumed]
         stable = common_prefix(before, messages)
-        shown.last, shown.resumed, shown.beside, shown.asked_room = messages, None, None, left
+        shown.last, shown.resumed = messages, None
         fixed = rows.fixed_tokens
         tokens = budget - left - fixed + state.head_tokens + shown.tail.tokens
         if self._settings.merge_user_rows:
@@ -623,21 +612,18 @@ class Viewer:
 
     def _view_for(self, key: str, room: int) -> ProviderView | None:
         """Of the views of a provider that whose room is nearest to this one; None where each is far from it. A view
-        follows a budget that moves by small steps, as one does that is learnt from what a provider counts."""
+        follows a budget that moves a little, as one does that is learnt from what a provider counts."""
 
         def ratio(other: int) -> float:
             return max(other, room) / max(1, min(other, room))
 
-        def distance(one: ProviderView) -> float:
-            return min(ratio(one.state.room), ratio(one.asked_room or one.state.room))
-
         own = [one for one in reversed(self.provider_views.values()) if one.provider == key]
         if own and own[0].state.room == room:
             return own[0]
-        nearest = min(own, key=distance, default=None)
+        nearest = min(own, key=lambda one: ratio(one.state.room), default=None)
         if nearest is None or self.only_looks:
             return nearest
-        return nearest if distance(nearest) < _OTHER_ROOM and ratio(nearest.state.room) < _FAR_ROOM else None
+        return nearest if ratio(nearest.state.room) < _OTHER_ROOM else None
 
     def _kept(self, provider_view: ProviderView) -> ProviderView:
         self.provider_views[provider_view.key] = provider_view
@@ -660,15 +646,12 @@ class Viewer:
                 state = msgspec.structs.replace(was, room=room, staying=staying, whole=Whole())
             else:
                 state = msgspec.structs.replace(state, focus=was.focus, keep_from=was.keep_from)
-            # nothing is told where the latest is known to show messages only, and each of them whole
-            is_known = bool(latest.last) or not was.serial  # what an earlier process was shown is not looked at yet
-            is_plain = is_known and not was.head and not any(item.left_out for item in latest.tail.items)
+            # nothing is told where the latest shows messages only, and each of them whole
+            is_plain = not was.head and not any(item.left_out for item in latest.tail.items)
             is_told = latest.pending or not is_plain or self.reopened or key in self._dropped
             pending = None if not is_told else "budget_lowered" if room < was.room else "budget_raised"
         pins_changed = bool(self._log.pinned.texts)
-        return ProviderView(
-            name, state, self._tail_behind(state), pending=pending, pins_changed=pins_changed, beside=was
-        )
+        return ProviderView(name, state, self._tail_behind(state), pending=pending, pins_changed=pins_changed)
 
     def _keep_shown(self) -> None:
         """Tell what has to be made because views show it."""

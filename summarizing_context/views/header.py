@@ -14,6 +14,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from textwrap import shorten
 from typing import Any, NamedTuple
 
 import msgspec
@@ -50,9 +51,9 @@ from summarizing_context.views.view import (
     Room,
     Tail,
     TailItem,
-    says_nothing,
     shown_within,
     told_of,
+    water_level,
 )
 from summarizing_context.worker.native_blocks import NativeBlock
 from summarizing_context.worker.summary_cache import Focus, SummaryCache, note_text
@@ -68,6 +69,7 @@ BRIEF_TOKENS = 60
 _PROVISIONAL = 0.4  # the most of the share that provisional nodes may take from the tree
 _LONGER = 9 / 8  # of what it was asked for, that a model's summary may take
 _KIND = "text"  # the type of each block
+_NOTHING = re.compile(r"…|\[… \d+ tokens left out …\]")  # what is left of a message that was cut to nothing
 _RULES_ALONE = "(nothing but rules, which are listed apart)"
 
 
@@ -143,19 +145,55 @@ def choose_summaries(
     for_tree = share - min(_PROVISIONAL * share, bool(part) * (_LONGER * texts.sizes.leaf + FRAME))
     target = min(room.header_target, for_tree)
 
+    # The oldest are merged where all exceed the target. As many segments stay behind the merges as come nearest to
+    # `BEHIND` of it; those before are merged by four, and all together once merges take more than `MERGED` of it. While
+    # no merge is ready, the header may grow up to its share; beyond that the nearest one is taken, even as an extract.
     places = [*tree, *segments]
-    if not is_flat:
-        places = _merge_oldest(places, write, texts, target, for_tree)
-        if places and _tokens(write(places)) > for_tree:
-            # the newest segments in half of it, at least the last of several, behind one merge of all others
-            kept, left = len(places), for_tree / 2
-            for node in reversed(places):
-                left -= written[node].tokens
-                if node.stop - node.start > 1 or (kept < len(places) and left < 0):
-                    break
-                kept -= 1
-            if first := places[kept].start if kept < len(places) else places[-1].stop:
-                places = [Node(0, first), *places[kept:]]
+    total, leaves = _tokens(write(places)), [node for node in places if node.width == 1]
+    if not is_flat and total > target and leaves:
+        # where merges may end, each with the tokens of the segments behind
+        merges, rests, rest = places[: len(places) - len(leaves)], dict[int, float](), 0.0
+        for leaf in reversed(leaves):
+            if rest > target:
+                break
+            rests[leaf.stop] = rest
+            rest += written[leaf].tokens
+        if rest <= target and merges:
+            rests[merges[-1].stop] = rest
+        rests = by_four(rests, target) or {leaves[-1].stop: 0.0}
+
+        # what may stand there: merges of four behind those that are shown, or one wide merge of all
+        every, end = list[list[Node]](), merges[-1].stop if merges else 0
+        for stop in sorted(rests, key=lambda stop: abs(rests[stop] - BEHIND * target)):
+            if stop % FOUR == end % FOUR == 0:
+                every.append([*merges, *(Node(at, at + FOUR) for at in range(end, stop, FOUR))])
+            every.append([Node(0, stop)])
+        known = {node for merged in every for node in merged if not texts.by_model or texts.is_ready(node)}
+        ready = [merged for merged in every if known.issuperset(merged)]
+
+        def fitting(among: Sequence[list[Node]], most: float) -> list[Node] | None:
+            for merged in among:
+                tokens = _tokens(write(merged))
+                if (len(merged) == 1 or tokens <= MERGED * target) and tokens + rests[merged[-1].stop] <= most:
+                    return merged
+            return None
+
+        found = fitting(ready, target)
+        if found is None and total > for_tree:
+            found = fitting(ready, for_tree) or fitting(every, target)
+            found = found or min(every, key=lambda merged: _tokens(write(merged)) + rests[merged[-1].stop])
+        if found is not None:
+            places = [*found, *(leaf for leaf in leaves if leaf.start >= found[-1].stop)]
+    if not is_flat and places and _tokens(write(places)) > for_tree:
+        # the newest segments in half of it, at least the last of several, behind one merge of all others
+        kept, left = len(places), for_tree / 2
+        for node in reversed(places):
+            left -= written[node].tokens
+            if node.stop - node.start > 1 or (kept < len(places) and left < 0):
+                break
+            kept -= 1
+        if first := places[kept].start if kept < len(places) else places[-1].stop:
+            places = [Node(0, first), *places[kept:]]
     blocks = write(places)
 
     # what is still too long is cut: the merge, which stands for most, to what the others leave, at least to half
@@ -197,57 +235,6 @@ def _provisional(sources: Sources, part: range, left: int) -> HeaderNode:
     return sources.block(extract if made.text else _left_out(range_.start, range_.stop))
 
 
-def _merge_oldest(
-    places: Sequence[Node],
-    write: Callable[[Sequence[Node]], list[HeaderNode]],
-    texts: SummaryCache,
-    target: float,
-    most: float,
-) -> list[Node]:
-    """Return the nodes of a header, with the oldest merged where they exceed the `target`, in tokens. As many segments
-    stay behind the merges as come nearest to `BEHIND` of the target; those before are merged by four, and all together
-    once merges take more than `MERGED` of it. While no merge is ready, the header may grow up to `most`; beyond that
-    the nearest merge is taken, even as an extract."""
-    total, leaves = _tokens(write(places)), [node for node in places if node.width == 1]
-    if total <= target or not leaves:
-        return list(places)
-
-    # where merges may end, each with the tokens of the segments behind
-    merges, rests, rest = places[: len(places) - len(leaves)], dict[int, float](), 0.0
-    for leaf in reversed(leaves):
-        if rest > target:
-            break
-        rests[leaf.stop] = rest
-        rest += _tokens(write([leaf]))
-    if rest <= target and merges:
-        rests[merges[-1].stop] = rest
-    rests = by_four(rests, target) or {leaves[-1].stop: 0.0}
-
-    # what may stand there: merges of four behind those that are shown, or one wide merge of all
-    every, end = list[list[Node]](), merges[-1].stop if merges else 0
-    for stop in sorted(rests, key=lambda stop: abs(rests[stop] - BEHIND * target)):
-        if stop % FOUR == end % FOUR == 0:
-            every.append([*merges, *(Node(at, at + FOUR) for at in range(end, stop, FOUR))])
-        every.append([Node(0, stop)])
-    shown = {node for merged in every for node in merged}
-    known = {node for node in shown if not texts.by_model or texts.is_ready(node)}
-    ready = [merged for merged in every if known.issuperset(merged)]
-
-    def first(among: Sequence[list[Node]], most: float) -> list[Node] | None:
-        for merged in among:
-            tokens = _tokens(write(merged))
-            if (len(merged) == 1 or tokens <= MERGED * target) and tokens + rests[merged[-1].stop] <= most:
-                return merged
-        return None
-
-    found = first(ready, target)
-    if found is None and total <= most:
-        return list(places)
-    found = found or first(ready, most) or first(every, target)
-    found = found or min(every, key=lambda merged: _tokens(write(merged)) + rests[merged[-1].stop])
-    return [*found, *(leaf for leaf in leaves if leaf.start >= found[-1].stop)]
-
-
 def _left_out(start: int, stop: int) -> HeaderNode:
     """Return one line for a part of the past that has no room for more."""
     return HeaderNode(-1, 0, start, stop, "line", "none", 0, f"[{stop - start} earlier messages left out]")
@@ -269,7 +256,7 @@ def write_head(
     of earlier sessions come the most relevant first. A note is asked for of a `topic`. The provider's `native` block
     stands for what it covers where it has room. With `keeps_header` only messages are chosen."""
     log, summaries, ledger, price = sources.log, sources.summaries, sources.ledger, sources.price
-    settings, truncates, stop, count = sources.settings, sources.truncates, cut.stop, sources.price.count
+    settings, truncates, stop = sources.settings, sources.truncates, cut.stop
     room, tail_tokens = tail.room, tail.tokens
     is_plain = not (room.squeeze or room.gives_way)
     most = room.high - room.min_free  # of a view that frees what it has to
@@ -288,16 +275,13 @@ def write_head(
     first = [at for at in first if at not in files or log.entries[at].facts.human] or first
     opening, held = set(first), {pin.seq for pin in staying.items}
     others, rows = list[TailItem](), dict[str, tuple[Piece, int]]()
-    for index in [index for index in first if index not in held][:32]:
+    for index in [index for index in first if index not in held][:8]:
         piece, cost = _piece(log, index, price)
         rows.setdefault(canonical_json(piece.message), (piece, cost))
-        if len(rows) == 8:
-            break
-    left = room.pin_cap
-    for done, (piece, cost) in enumerate(sorted(rows.values(), key=lambda row: row[1])):
-        if (cap := left // (len(rows) - done)) >= room.least_cap // 4:
-            others += (pins := pinned(piece, cost, cap))
-            left -= sum(pin.tokens for pin in pins)
+    level = int(water_level([cost for _, cost in rows.values()], room.pin_cap))
+    for piece, cost in rows.values():
+        if level >= min(cost, room.least_cap // 4):
+            others += pinned(piece, cost, level)
 
     # the latest human message, and by a setting the newest of those before, whole; what is said twice is shown once
     latest = [at for at in humans[:1] if at not in held | opening]
@@ -345,12 +329,8 @@ def write_head(
 
     # standing rules that no pin shows whole, pinned texts, and what is not shown, which fits into 64 tokens
     standing = [] if truncates else [rule for rule in log.rules.before(stop) if rule.message not in whole]
-
-    def rules_with(unshown: Sequence[int]) -> tuple[TailItem | None, int]:
-        cap = max(room.pin_cap, 64) if unshown and room.staying_cap else room.pin_cap
-        return rule_block(log.pinned.texts, standing, unshown, cap, price)
-
-    rules, rules_left_out = rules_with(unshown)
+    cap = max(room.pin_cap, 64) if unshown and room.staying_cap else room.pin_cap
+    rules, rules_left_out = rule_block(log.pinned.texts, standing, unshown, cap, price)
     memory = memory_block(memories, room, price)
     beside = tail_tokens + pin_tokens + sum(item.tokens for item in (rules, memory) if item)
 
@@ -369,14 +349,10 @@ def write_head(
             focus = Focus(topic, summaries.note_start(cut.leaves, stop), stop)
         if focus is not None and not truncates:
             share = int(room.header_share / 3)
-            told = summaries.note(focus, share)
-            blank = HeaderNode(-1, 0, focus.start, focus.stop, "note", told.made_by, 1, "")
-
-            def noted(text: str, blank: HeaderNode = blank) -> HeaderNode:
-                return sources.block(blank._replace(text=text))
-
-            text = note_text(focus.text, told.text, lambda text: noted(text).tokens <= share)
-            note = noted(text) if text else None
+            kept, block = summaries.note(focus, share), sources.block
+            blank = HeaderNode(-1, 0, focus.start, focus.stop, "note", kept.made_by, 1, "")
+            text = note_text(focus.text, kept.text, lambda text: block(blank._replace(text=text)).tokens <= share)
+            note = block(blank._replace(text=text)) if text else None
 
         # summaries, behind the provider's own block where it has room; a squeezed header may take what all else leaves
         wide = room if is_plain else replace(room, spare=most - beside - price.texts(lists))
@@ -395,24 +371,19 @@ def write_head(
             nodes, tree = choose_summaries(sources, cut, wide, state.tree, note)
 
         # the header, with sections around its summaries; one line for all of the past stands alone, without a frame
-        texts, header_tokens = list[str](), 0
-        if [node.form for node in nodes] == ["line"]:
-            texts, header_tokens = [nodes[0].text], MESSAGE_TOKENS + count(nodes[0].text)
-        elif nodes:
+        texts = [node.text for node in nodes]
+        if nodes and [node.form for node in nodes] != ["line"]:
             left = int(most) - tail_tokens - _tokens(nodes) - pin_tokens
             hidden = [file for file in instructions if file.message not in whole]
             told_first = instructions_block(hidden, min(int(0.10 * room.shared) >> room.squeeze, left), price)
             if ledger is not None and (cap := int(settings.ledger_share * room.shared) if is_plain else 0):
                 current = ledger.current(40_000)  # tokens that it may read now; more is read ahead in the background
                 lists.append(ledger_block(current, stop, [node.text for node in nodes], cap, price))
-            sections = [text for text in (told_first, *lists) if text]
-            header_tokens = sources.frame + _tokens(nodes) + price.texts(sections) + sources.kind * len(sections)
-            blocks_told = [_block_text(node) for node in nodes if node.made_by != "provider"]
-            raw = [text for text in (PREFACE, told_first, *blocks_told, *lists, END) if text]
-            if (texts := encodable(raw)) is not raw:  # half a character counts as what is sent for it
-                header_tokens += price.texts(texts) - price.texts(raw)
-        content = [{"type": _KIND, "text": text} for text in texts]
+            told = [_block_text(node) for node in nodes if node.made_by != "provider"]
+            texts = [text for text in (PREFACE, told_first, *told, *lists, END) if text]
+        content = [{"type": _KIND, "text": text} for text in encodable(texts)]
         header = {"role": settings.header_role, "content": content} if nodes else None
+        header_tokens = sum(price.message(each) for each in (header, native and native.message) if each)
         state = msgspec.structs.replace(state, tree=tree, nodes=tuple(nodes), header=header, focus=focus, native=native)
 
     # groups that are too important to be summarized only, among the pins; never so many that little would be freed
@@ -436,7 +407,8 @@ def write_head(
                 continue
             kept_group = Tail(start, replace(room, squeeze=room.squeeze + 1), price, bounds)
             kept_group.take([group], closed=True)
-            if all(says_nothing(item.message) for item in kept_group.items):
+            said_by = [item.message.get("content") for item in kept_group.items]
+            if all(isinstance(one, str) and _NOTHING.fullmatch(one) for one in said_by):
                 continue
             if kept_group.tokens <= left:
                 groups.append((start, kept_group.items))
@@ -446,10 +418,6 @@ def write_head(
                 break
         groups += [(item.seq, (item,)) for item in behind if item.seq not in inside]
         behind = [item for _, items in sorted(groups, key=lambda each: each[0]) for item in items]
-        kept = {item.seq for item in behind if not item.left_out}
-        if not kept.isdisjoint(unshown):
-            unshown = tuple(seq for seq in unshown if seq not in kept)
-            rules, rules_left_out = rules_with(unshown)
 
     behind += [item for item in (rules, memory) if item]
     by_assistant = behind and behind[-1].message["role"] == "assistant"
@@ -617,7 +585,8 @@ def ledger_block(ledger: Ledger, stop: int, known: Sequence[str], cap: int, pric
         for place, touch in enumerate(newest[kind]):
             value, operation, weight, head = touch.value, touch.operation, 5.0, touch.operation
             is_changed = kind in ("path", "identifier") and operation not in LOOKS
-            if not is_changed and value in (paths if "/" in value and len(value.split()) == 1 else said):
+            is_known = value in (paths if "/" in value and len(value.split()) == 1 else said)
+            if (is_known and not is_changed) or (kind == "command" and len(value) > 160):
                 continue
             match kind:
                 case "path" | "identifier":
@@ -627,8 +596,6 @@ def ledger_block(ledger: Ledger, stop: int, known: Sequence[str], cap: int, pric
                 case "error":
                     weight, place, head = 7.0, 3 * place, _BROKEN
                 case "command":
-                    if len(value) > 160:
-                        continue
                     weight, place, head = 3.0 if touch.went_well else 6.0, 2 * place, _RAN
                     value += "" if operation == "ran" else f" → {operation}"
                 case "decision":
@@ -726,14 +693,10 @@ def memories_in(message: Message) -> int:
 
 def memory_text(content: str, metadata: Mapping[str, Any]) -> str:
     """Return a memory as a view tells it: what no person has said with its source, and what it has replaced."""
-
-    def brief(text: str) -> str:
-        flat = " ".join(text.split())
-        return flat if len(flat) <= 200 else f"{flat[:200]}…"
-
     said_by, before = metadata.get("said_by"), metadata.get("replaces")
-    source = f" (source: {brief(said_by)})" if isinstance(said_by, str) and said_by != "user" else ""
-    return content + source + (f' (replaces: "{brief(before)}")' if isinstance(before, str) else "")
+    if isinstance(said_by, str) and said_by != "user":
+        content += f" (source: {shorten(said_by, 200, placeholder='…')})"
+    return content + (f' (replaces: "{shorten(before, 200, placeholder="…")}")' if isinstance(before, str) else "")
 
 
 # Pins: covered messages that a view shows word for word beside its header: those that must stay (critical ones, system

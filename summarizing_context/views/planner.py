@@ -110,10 +110,9 @@ class NextView:
         self._plans: dict[tuple[Cut, int, int, bool], Plan] = {}
 
         # what a decision says beside its plan: an activation was tried, with or without success; this plan waits for
-        # a model's summaries, up to the next message; changed pins were looked at
+        # a model's summaries, up to the next message
         self.is_attempt = False
         self.to_summarize: Plan | None = None
-        self.pins_seen = False
         self.takes_end = False  # the plan is for the end of a piece of work
 
         # what the newest message lacks though an activation would make room for it, which it may have by now
@@ -151,7 +150,7 @@ class NextView:
     def leaving_about(self, low: float) -> list[Cut]:
         """Return where the tail may be cut, best first: at the segment boundary nearest to so many tokens, then at the
         group boundary nearest to it. Never below a quarter of them; not below `keep_recent` messages where that can be
-        met. First of all the cut of the view that was shown in a smaller room, where that covers less."""
+        met."""
         tail, keep = self.tail, self.keep_recent
         last, end = tail.marks[-1], tail.tokens
 
@@ -166,9 +165,6 @@ class NextView:
         stops = [stop for stop in (leaf, group) if stop is not None]
         if (ended := self.task_ended) is not None:
             stops = [mark.stop for mark in tail.marks if mark.stop == ended and last.items - mark.items >= keep] + stops
-        beside = self.provider_view.beside
-        if beside is not None and max(tail.start, self.state.stop) < beside.stop <= last.stop:
-            stops = stops if any(stop <= beside.stop for stop in stops) else [beside.stop, *stops]
         return self.cuts(stops)
 
     @cached_property
@@ -220,15 +216,10 @@ class NextView:
 
     def wanted(self) -> list[Cut]:
         """Return where to cut, best first. A number of messages to leave raw is met, or nothing is done."""
-        cuts, state, request, tail, low = self.low_water, self.state, self.request, self.tail, self.room.low
+        cuts, request, tail, low = self.low_water, self.request, self.tail, self.room.low
         if self.reason == "explicit" and self.task_ended is None and not (self.overflows or self.is_high):
-            # Only what brings the tail nearer to the low water, so that asking twice does what asking once does: where
-            # nothing was said since the view was cut at the end of a segment, another group is no reason to cut again.
+            # only what brings the tail nearer to the low water, so that asking twice does what asking once does
             cuts = [cut for cut in cuts if abs(tail.after(cut.stop) - low) < abs(tail.tokens - low)]
-            is_known = state.bounds.rewritten == len(self.log) and state.room == self.room.tokens
-            at_end = state.stop == state.leaves_stop > self.log.leading_count
-            if is_known and at_end and all(cut.stop > cut.leaves_stop for cut in cuts):
-                cuts = []
         if request is None and (self.topic is None or cuts or self.covered()):
             return cuts
         keep = request.keep_messages if request else 10  # a note needs something covered
@@ -394,15 +385,15 @@ def _reshaped(now: NextView) -> Plan | None:
     made, pins, reason = state, tuple[TailItem, ...](), view.pending
 
     # pins as they would be chosen now; memories, with the first view since the context was opened, where it shows none
-    now.pins_seen = view.pins_changed and len(log) > log.leading_count
+    is_repinned = view.pins_changed and len(log) > log.leading_count
     is_first = not view.last and view.resumed is None and not any(map(memories_in, state.after))
-    if now.pins_seen or (is_first and now.memories):
+    if is_repinned or (is_first and now.memories):
         staying = choose_staying(sources, state.stop, Room(tail.room.tokens, sources.settings))
         other, chosen = write_head(sources, state, state.cut, tail, staying, memories=now.memories, keeps_header=True)
-        most = now.room.tokens if now.pins_seen else now.room.high
+        most = now.room.tokens if is_repinned else now.room.high
         if other != state and now.tokens + other.pin_tokens - state.pin_tokens <= most:
             made, pins = other, chosen  # else the next activation will see to it
-            reason = reason or ("explicit" if now.pins_seen else "restored")
+            reason = reason or ("explicit" if is_repinned else "restored")
     if reason is None:
         return None
     bounds = state.bounds

@@ -197,21 +197,15 @@ class _Cutting:
         # What cannot be cut: names of calls, what travels whole, and the frame. What blocks within a result
         # have of that goes with the first cut, for then it is one text.
         fixed = [text for part in whole for text in part.sent]
-        for part in self.parts:
-            fixed += (part.name,) * (part.kind in ("call", "result"))
-        named = price.texts(fixed)
-        emptied, travels = message, {part.block for part in whole}
-        if blocks := blocks_of(message):
-            if not is_result(message):
-                left = [
-                    read_block(block).saying("") if at not in travels and shape_of(block).kind == "result" else block
-                    for at, block in enumerate(blocks)
-                ]
-                emptied = {**message, content_key(message): left}
-            elif -1 not in travels:
-                emptied = {**message, content_key(message): []}
-        frame = read_content(emptied).frame
-        self.frames = named + price.texts(frame)
+        fixed += [part.name for part in self.parts if part.kind in ("call", "result")]
+        named, emptied, travels = price.texts(fixed), message, {part.block for part in whole}
+        if is_result(message) and blocks_of(message) and -1 not in travels:
+            emptied = {**message, content_key(message): []}
+        elif (blocks := blocks_of(message)) and not is_result(message):
+            cut = {part.block for part in self.parts if part.kind == "result"} - travels
+            left = [read_block(block).saying("") if at in cut else block for at, block in enumerate(blocks)]
+            emptied = {**message, content_key(message): left}
+        self.frames = named + price.texts(read_content(emptied).frame)
         self.images = price.image_tokens * sum(part.pages for part in self.parts)
 
         # Tokens of each part, about: by its characters.
@@ -362,14 +356,6 @@ def _as_result(block: Block, said: str, keep_media: bool = False) -> Any:
         return said
     media = filter(is_wordless_media, block.said if keep_media else ())
     return [{"text": said} if block.field else {"type": "text", "text": said}, *media]
-
-
-def says_nothing(message: Message) -> bool:
-    """Whether a note was brought down so far that nothing of it is left."""
-    content = message.get("content")
-    if not isinstance(content, str) or "\n" in content:
-        return False
-    return content == _LEFT_OUT or (content.startswith("[… ") and content.endswith(" tokens left out …]"))
 
 
 def _without_thinking_fields(message: Message) -> Message:
@@ -648,8 +634,7 @@ def extend_tail(log: MessageLog, tail: Tail, most: float = inf) -> None:
             tail.next = stop
             tail.marks.append(Mark(stop, len(tail.items), tail.tokens))
     tail.thinking_from = log.thinking_from(tail.whole.stop)
-    has_new = tail.ephemeral_count < len(log.ephemeral)
-    for passing in present(log.passing(tail.ephemeral_count, tail.next)) if has_new else ():  # between groups
+    for passing in present(log.passing(tail.ephemeral_count, tail.next)):  # between groups
         if passing.seq > tail.start or tail.start == log.leading_count:
             tail.show_passing(passing)
             tail.marks[-1] = tail.marks[-1]._replace(items=len(tail.items), tokens=tail.tokens)
@@ -819,8 +804,8 @@ class ActivationState(msgspec.Struct, frozen=True, omit_defaults=True):
     rules_left_out: int = 0  # standing rules and pinned texts
     system: str = ""  # names the system prompt that the request brought; empty for none
     bounds: Bounds = Bounds()
-    held_at: int = 0  # entries of the log when an activation was undone: the view stays until it needs another one
     interruptions: tuple[int, ...] = ()  # entries behind `stop` before which views have given up the open calls
+    held_at: int = 0  # entries of the log when an activation was undone: the view stays until it needs another one
     whole: Whole = NO_WHOLE
     closings: tuple[int, ...] = ()  # entries before which views have ended a segment that was open
     native: NativeBlock | None = None  # the provider's own, in front of all else
@@ -885,7 +870,7 @@ ROOM_MARK = " @"  # between a provider's key and tokens
 LogSize = tuple[int, int]  # tokens, ephemeral messages included, and messages of a log
 # What the next view of a provider depends on beside its state and the log: the last attempt to activate, and the
 # messages of the view handed out last.
-Marks = tuple[int | None, int, int]
+Marks = tuple[LogSize | None, int]
 
 
 @dataclass(slots=True)
@@ -900,8 +885,6 @@ class ProviderView:
     pending: Reason | None = None  # why the next view may begin differently
     pins_changed: bool = False  # by a call, since they were chosen for this view
     resumed: int | None = None  # messages of this log's view that was handed out last, before going back to it
-    beside: ActivationState | None = None  # of the view that the provider was shown before this one, until it is shown
-    asked_room: int = 0  # tokens of the room of its latest request; 0 before one in this process
     is_unsaved: bool = False  # it has given up calls since its state was kept
     provider: str = field(init=False)  # the key of the provider
 
@@ -921,8 +904,7 @@ class ProviderView:
 
     @property
     def marks(self) -> Marks:
-        shown = len(self.last) if self.resumed is None else self.resumed
-        return *(self.attempted or (None, 0)), shown
+        return self.attempted, len(self.last) if self.resumed is None else self.resumed
 
 
 class Change(NamedTuple):
