@@ -60,8 +60,6 @@ LEAST_ROOM = 40  # tokens beside the system rows without which no view is worth 
 # An activation is near where one more step, as large as the largest between so many marks, would lead to it.
 STEPS, STEP_SHARE = 6, 0.3  # of the room, at most
 
-MAX_KEYS = 4  # views whose state is kept
-
 _OTHER_ROOM = 1.5  # times a room may be larger or smaller than a view's: further away a request is shown another view
 
 _NEW_FOR_BLOCK = 0.25  # of the room, that a provider's next block has to cover beyond the last one
@@ -201,7 +199,6 @@ class Viewer:
         self._settings = sources.settings
         self.system_rows = SystemRows(self._log, self._price)
         self.provider_views: OrderedDict[str, ProviderView] = OrderedDict()  # by their keys
-        self._dropped: set[str] = set()  # providers of which a view was dropped that may be asked for again
         self.repairs = Counter[str]()  # of messages that were shown, by kind; each of a message once
         self.left_out = 0  # tokens that shrinking has left out of them
         self._repaired = Counter[tuple[int, str]]()  # log entries and repairs
@@ -233,7 +230,6 @@ class Viewer:
     def reset(self) -> None:
         """The log is another one: nothing of it has been shown by this viewer."""
         self.provider_views.clear()
-        self._dropped.clear()
         self._repaired.clear()
         self.latest, self.reopened = None, True
         self._keep_shown()
@@ -511,13 +507,11 @@ class Viewer:
 
     def raw_messages(self, key: str, budget: int, request: ActivationRequest | None) -> int:
         """Return how many messages have to stay raw; 0 where more could be covered for a request, at a price."""
-        provider_view = self._view_for(key, self._left(budget))
-        if provider_view is None:
+        if (view := self._view_for(key, self._left(budget))) is None:
             return 0
-        tail, present = provider_view.tail, provider_view.state.stop
-        least = None if request is None else request.keep_messages
-        can_cover = request is not None and (least is None or tail.stop_leaving(least, present) is not None)
-        return 0 if can_cover else len(tail.items)
+        least = 0 if request is None else request.keep_messages or 0
+        can_cover = request is not None and (not least or view.tail.stop_leaving(least, view.state.stop) is not None)
+        return 0 if can_cover else len(view.tail.items)
 
     def high_water(self, max_tokens: int) -> float:
         """Tokens at which the newest view would activate; before the first view, for a budget of `max_tokens`."""
@@ -627,8 +621,6 @@ class Viewer:
 
     def _kept(self, provider_view: ProviderView) -> ProviderView:
         self.provider_views[provider_view.key] = provider_view
-        while len(self.provider_views) > MAX_KEYS:
-            self._dropped.add(self.provider_views.popitem(last=False)[1].provider)
         self._keep_shown()
         return provider_view
 
@@ -648,7 +640,7 @@ class Viewer:
                 state = msgspec.structs.replace(state, focus=was.focus, keep_from=was.keep_from)
             # nothing is told where the latest shows messages only, and each of them whole
             is_plain = not was.head and not any(item.left_out for item in latest.tail.items)
-            is_told = latest.pending or not is_plain or self.reopened or key in self._dropped
+            is_told = latest.pending or not is_plain or self.reopened
             pending = None if not is_told else "budget_lowered" if room < was.room else "budget_raised"
         pins_changed = bool(self._log.pinned.texts)
         return ProviderView(name, state, self._tail_behind(state), pending=pending, pins_changed=pins_changed)

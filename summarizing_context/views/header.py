@@ -486,16 +486,12 @@ def fit_lines(
     if not lines:
         return [], ""
     left, heads, chosen = cap - price.count(render(())), {""}, list[Line]()
-    chunks = (lines[at : at + 32] for at in range(0, len(lines), 32))  # most of many are never counted
-    costs = (tokens for chunk in chunks for tokens in price.each([line.text for line in chunk]))
-    for line, tokens in zip(lines, costs, strict=True):
+    for line, tokens in zip(lines, price.each([line.text for line in lines]), strict=True):
         tokens += gap + (0 if line.head in heads else price.count(line.head))
         if tokens <= left:
             chosen.append(line)
             heads.add(line.head)
             left -= tokens
-        elif left < 4:  # no further line is so short
-            break
     while chosen and price.count(block := render(chosen)) > cap:
         chosen.pop()
     return (chosen, block) if chosen else ([], "")
@@ -764,8 +760,7 @@ def choose_staying(sources: Sources, stop: int, room: Room) -> Staying:
         said.add(name)
         items.append(pin)
         left -= pin.tokens
-    aside = beside + sum(item.tokens for item in items)
-    return Staying(tuple(items), tuple(left_out), frozenset(said), aside)
+    return Staying(tuple(items), tuple(left_out), frozenset(said), most - left)
 
 
 def _states_alone(reads: Sequence[PlacedMessage]) -> list[PlacedMessage]:

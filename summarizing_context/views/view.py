@@ -112,11 +112,9 @@ class Room:
         self.staying_cap = 0 if self.is_bare else max(0, int(tokens - max(1 / 3 * tokens, 2 * self.min_free, 128)))
 
         # a header may take its share; above its target more of it is merged
+        least = 0.0 if self.gives_way else 1 / squeezed
         self.header_target, self.header_share = (
-            min(share * shared, self.spare)
-            if self.gives_way
-            else max(share * shared / squeezed, min(share * shared, self.spare))
-            for share in (HEADER_TARGET, 0.50)
+            max(least * share * shared, min(share * shared, self.spare)) for share in (HEADER_TARGET, 0.50)
         )
 
         # what a shrunk message keeps at least; what a pin, important groups, a message and a group of the tail may take
@@ -154,12 +152,9 @@ def water_level(sizes: Sequence[float], share: float) -> float:
     return max(sizes, default=0.0)
 
 
-Shrunk = tuple[Message, int]  # a message as shown, and what it costs
-
-
 def shrink_message(
     message: Message, tokens: int, cap: int, price: Price, *, mute: bool = False, thinking: bool = False
-) -> Shrunk:
+) -> tuple[Message, int]:
     """Return `message`, which costs `tokens`, brought down to `cap` tokens or as near as its calls and results allow,
     and what travels whole; with `thinking` its thinking does, else that goes. Its texts are cut each where it stands;
     those too many for that, as one. To `mute` it is to leave none where even the heads of texts are too much."""
@@ -171,8 +166,7 @@ def shrink_message(
     if cost < cap:
         by_part = as_one if one == message else _Cutting(message, tokens, price, thinking)
         for each in (by_part, as_one) if 2 * by_part.extras <= cap else (as_one,):  # which has no extras
-            cut = each.to(cap)
-            if cut is not None and cut[1] <= cap:
+            if (cut := each.to(cap)) is not None:
                 return cut
     if mute and cost > cap:
         least = _joined(message, reading, silent=True)
@@ -198,13 +192,11 @@ class _Cutting:
         # have of that goes with the first cut, for then it is one text.
         fixed = [text for part in whole for text in part.sent]
         fixed += [part.name for part in self.parts if part.kind in ("call", "result")]
-        named, emptied, travels = price.texts(fixed), message, {part.block for part in whole}
-        if is_result(message) and blocks_of(message) and -1 not in travels:
-            emptied = {**message, content_key(message): []}
-        elif (blocks := blocks_of(message)) and not is_result(message):
-            cut = {part.block for part in self.parts if part.kind == "result"} - travels
-            left = [read_block(block).saying("") if at in cut else block for at, block in enumerate(blocks)]
-            emptied = {**message, content_key(message): left}
+        named, results = price.texts(fixed), {part.block for part in self.parts if part.kind == "result"}
+        emptied = message
+        if results and (blocks := blocks_of(message)):
+            left = [read_block(block).saying("") if at in results else block for at, block in enumerate(blocks)]
+            emptied = {**message, content_key(message): [] if -1 in results else left}
         self.frames = named + price.texts(read_content(emptied).frame)
         self.images = price.image_tokens * sum(part.pages for part in self.parts)
 
@@ -218,18 +210,16 @@ class _Cutting:
         is_many = sum(part.kind in _JOINED for part in self.parts) > 1
         self.least = min(LEAST_CUT, max(self.sizes)) if is_many else 0.0
 
-    def to(self, cap: int) -> Shrunk | None:
-        """The message with its texts cut until it costs `cap` tokens, if it can; None where they are too many."""
+    def to(self, cap: int) -> tuple[Message, int] | None:
+        """The message with its texts cut until it costs `cap` tokens; None where it cannot, or they are too many."""
         share = cap - MESSAGE_TOKENS
-        shown: Shrunk | None = None
         for attempt in range(9):  # what a cut costs is known only after counting it: aim lower until it fits
             if (cut := self.within(max(0, share))) is None:
-                return shown
-            shown = cut, (tokens := self.price.message(cut))
-            if tokens <= cap or share <= 0:
                 break
+            if (tokens := self.price.message(cut)) <= cap:
+                return cut, tokens
             share = min(share - 1, share * cap // tokens) if attempt < 4 else share // 2
-        return shown
+        return None
 
     def within(self, share: int) -> Message | None:
         """The message without thinking, its texts within `share` tokens; None where hardly a word of each could be."""
@@ -238,9 +228,8 @@ class _Cutting:
         level = water_level(self.sizes, share - self.frames - (self.images if keep_media else 0))
         if level < self.least:
             return None
-        caps = [ceil(size) if size <= level else int(level) for size in self.sizes]
-        every = list(zip(self.parts, self.sizes, caps, strict=True))
-        plan = [_Cut(part, size, cap, self.price) for part, size, cap in every]
+        sized = zip(self.parts, self.sizes, strict=True)
+        plan = [_Cut(part, size, ceil(size) if size <= level else int(level), self.price) for part, size in sized]
         message, place = self.message, content_key(self.message)
         shown = dict(without_wire_content(message))
         if not self.keeps_thinking:
@@ -469,9 +458,6 @@ class Whole(NamedTuple):
     tokens: int = 0  # of the tail, up to which later ones are shown whole
 
 
-NO_WHOLE = Whole()
-
-
 @dataclass
 class Tail:
     """Shown messages from `start` on; of a first group that is too wide for the room only what came from entry `since`
@@ -482,7 +468,7 @@ class Tail:
     price: Price
     bounds: Bounds
     since: int = WHOLE_GROUPS
-    whole: Whole = NO_WHOLE
+    whole: Whole = field(default_factory=Whole)
     thinking_from: float = inf  # the message from which an answer went on at the activation
     is_stale: bool = False  # it shows a call that waited, and is given up by now
     tokens: int = 0
@@ -806,7 +792,7 @@ class ActivationState(msgspec.Struct, frozen=True, omit_defaults=True):
     bounds: Bounds = Bounds()
     interruptions: tuple[int, ...] = ()  # entries behind `stop` before which views have given up the open calls
     held_at: int = 0  # entries of the log when an activation was undone: the view stays until it needs another one
-    whole: Whole = NO_WHOLE
+    whole: Whole = Whole()
     closings: tuple[int, ...] = ()  # entries before which views have ended a segment that was open
     native: NativeBlock | None = None  # the provider's own, in front of all else
     cuts: tuple[Positive, Positive, Positive, Count] | None = None  # how the log was cut into segments
