@@ -217,10 +217,15 @@ class NextView:
 
     def wanted(self) -> list[Cut]:
         """Return where to cut, best first. A number of messages to leave raw is met, or nothing is done."""
-        cuts, request, tail, low = self.low_water, self.request, self.tail, self.room.low
+        cuts, state, request, tail, low = self.low_water, self.state, self.request, self.tail, self.room.low
         if self.reason == "explicit" and self.task_ended is None and not (self.overflows or self.is_high):
-            # only what brings the tail nearer to the low water, so that asking twice does what asking once does
+            # Only what brings the tail nearer to the low water, so that asking twice does what asking once does: where
+            # nothing was said since the view was cut at the end of a segment, another group is no reason to cut again.
             cuts = [cut for cut in cuts if abs(tail.after(cut.stop) - low) < abs(tail.tokens - low)]
+            is_known = state.bounds.rewritten == len(self.log) and state.room == self.room.tokens
+            at_end = state.stop == state.leaves_stop > self.log.leading_count
+            if is_known and at_end and all(cut.stop > cut.leaves_stop for cut in cuts):
+                cuts = []
         if request is None and (self.topic is None or cuts or self.covered()):
             return cuts
         keep = request.keep_messages if request else 10  # a note needs something covered
