@@ -20,13 +20,7 @@ from summarizing_context.errors import BudgetError, MessageError, SettingsError
 from summarizing_context.log.entries import Role, output_hash
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import FRAME, HeaderPlace, Node, cut_at, stand_ins
-from summarizing_context.messages.reading import (
-    Message,
-    canonical_json,
-    check_message,
-    encodable,
-    message_text_parts,
-)
+from summarizing_context.messages.reading import Message, canonical_json, check_message, encodable
 from summarizing_context.messages.tokens import Price
 from summarizing_context.stores.base import StoredActivation
 from summarizing_context.summarizers.native import NativeRequest
@@ -394,7 +388,10 @@ class Viewer:
         costs = [*(tokens for _, tokens in rows), *head, *(item.tokens for item in items)]
         alike = sum(costs[:kept]) + self.system_rows.tool_tokens * (kept >= len(rows))
         if kept < min(len(last), len(now)) and last[kept]["role"] == now[kept]["role"]:
-            said, says = ("".join(message_text_parts(row)).splitlines(True) for row in (last[kept], now[kept]))
+            contents = [row.get("content") for row in (last[kept], now[kept])]
+            blocks = [content if isinstance(content, list) else [{"text": content}] for content in contents]
+            texts = [[one.get("text") if isinstance(one, dict) else "" for one in each] for each in blocks]
+            said, says = ("".join(one for one in each if isinstance(one, str)).splitlines(True) for each in texts)
             alike += price.count("".join(says[: common_prefix(said, says)]))
         return ActivationRecord(
             number=self._recorded,

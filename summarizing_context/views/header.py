@@ -126,12 +126,13 @@ def choose_summaries(
 
     # the newly covered segments, read first, for later ones may be skimmed, behind the nodes of before
     segments = Node.leaves(tree[-1].stop if tree else 0, cut.leaves)
-    texts.blocks([*segments, *tree])
-    written: dict[Node, HeaderNode] = {}
+    read, written = [*segments, *tree], dict[Node, HeaderNode]()
+    made = dict(zip(read, texts.blocks(read), strict=True))
 
     def write(nodes: Sequence[Node]) -> list[HeaderNode]:
         if new := [node for node in nodes if node not in written]:
-            told = [node._replace(text=_told(node)) for node in texts.blocks(new)]
+            made.update((node, texts.blocks([node])[0]) for node in new if node not in made)
+            told = [made[node]._replace(text=_told(made[node])) for node in new]
             written.update(zip(new, sources.blocks(told), strict=True))
         return [written[node] for node in nodes]
 
@@ -371,19 +372,24 @@ def write_head(
             nodes, tree = choose_summaries(sources, cut, wide, state.tree, note)
 
         # the header, with sections around its summaries; one line for all of the past stands alone, without a frame
-        texts = [node.text for node in nodes]
-        if nodes and [node.form for node in nodes] != ["line"]:
+        texts, header_tokens = list[str](), 0
+        if [node.form for node in nodes] == ["line"]:
+            texts, header_tokens = [nodes[0].text], MESSAGE_TOKENS + price.count(nodes[0].text)
+        elif nodes:
             left = int(most) - tail_tokens - _tokens(nodes) - pin_tokens
             hidden = [file for file in instructions if file.message not in whole]
             told_first = instructions_block(hidden, min(int(0.10 * room.shared) >> room.squeeze, left), price)
             if ledger is not None and (cap := int(settings.ledger_share * room.shared) if is_plain else 0):
                 current = ledger.current(40_000)  # tokens that it may read now; more is read ahead in the background
                 lists.append(ledger_block(current, stop, [node.text for node in nodes], cap, price))
+            sections = [text for text in (told_first, *lists) if text]
+            header_tokens = sources.frame + _tokens(nodes) + price.texts(sections) + sources.kind * len(sections)
             told = [_block_text(node) for node in nodes if node.made_by != "provider"]
-            texts = [text for text in (PREFACE, told_first, *told, *lists, END) if text]
-        content = [{"type": _KIND, "text": text} for text in encodable(texts)]
+            raw = [text for text in (PREFACE, told_first, *told, *lists, END) if text]
+            if (texts := encodable(raw)) is not raw:  # half a character counts as what is sent for it
+                header_tokens += price.texts(texts) - price.texts(raw)
+        content = [{"type": _KIND, "text": text} for text in texts]
         header = {"role": settings.header_role, "content": content} if nodes else None
-        header_tokens = sum(price.message(each) for each in (header, native and native.message) if each)
         state = msgspec.structs.replace(state, tree=tree, nodes=tuple(nodes), header=header, focus=focus, native=native)
 
     # groups that are too important to be summarized only, among the pins; never so many that little would be freed
@@ -486,12 +492,16 @@ def fit_lines(
     if not lines:
         return [], ""
     left, heads, chosen = cap - price.count(render(())), {""}, list[Line]()
-    for line, tokens in zip(lines, price.each([line.text for line in lines]), strict=True):
+    chunks = (lines[at : at + 32] for at in range(0, len(lines), 32))  # most of many are never counted
+    costs = (tokens for chunk in chunks for tokens in price.each([line.text for line in chunk]))
+    for line, tokens in zip(lines, costs, strict=True):
         tokens += gap + (0 if line.head in heads else price.count(line.head))
         if tokens <= left:
             chosen.append(line)
             heads.add(line.head)
             left -= tokens
+        elif left < 4:  # no further line is so short
+            break
     while chosen and price.count(block := render(chosen)) > cap:
         chosen.pop()
     return (chosen, block) if chosen else ([], "")

@@ -108,7 +108,6 @@ class NextView:
         self.task_ended, self.is_natural_end = moment(self.sources, state, room, self.tokens)
         self.reason = "explicit" if self.task_ended is not None else self.reason
         self._plans: dict[tuple[Cut, int, int, bool], Plan] = {}
-        self.sources.summaries.begin()
 
         # what a decision says beside its plan: an activation was tried, with or without success; this plan waits for
         # a model's summaries, up to the next message
@@ -238,6 +237,8 @@ class NextView:
         log, sources, state, name = self.log, self.sources, self.state, (cut, squeeze, since, gives_way)
         if name in self._plans:
             return self._plans[name]
+        if not self._plans:
+            sources.summaries.begin()
         if self.request is not None and self.request.keep_from is not None:
             state = msgspec.structs.replace(state, keep_from=self.request.keep_from)
         room = Room(self.room.tokens, sources.settings, squeeze, gives_way=gives_way)

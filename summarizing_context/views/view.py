@@ -620,7 +620,8 @@ def extend_tail(log: MessageLog, tail: Tail, most: float = inf) -> None:
             tail.next = stop
             tail.marks.append(Mark(stop, len(tail.items), tail.tokens))
     tail.thinking_from = log.thinking_from(tail.whole.stop)
-    for passing in present(log.passing(tail.ephemeral_count, tail.next)):  # between groups
+    has_new = tail.ephemeral_count < len(log.ephemeral)
+    for passing in present(log.passing(tail.ephemeral_count, tail.next)) if has_new else ():  # between groups
         if passing.seq > tail.start or tail.start == log.leading_count:
             tail.show_passing(passing)
             tail.marks[-1] = tail.marks[-1]._replace(items=len(tail.items), tokens=tail.tokens)
