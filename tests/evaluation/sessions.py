@@ -7,8 +7,8 @@ from pathlib import Path
 
 from evals.real.exchange import record
 from summarizing_context.evaluation.datasets import Recording
-from summarizing_context.testing import Conversation, Message
 from tests.cli.commands import write_transcript
+from tests.talk import Message, Talk
 
 MADE_UP = Path(__file__).parents[1] / "data" / "real"
 SUMMARY = "The sensor reports tenths of a degree; read_celsius divided by 100. Never restart by day."
@@ -21,7 +21,7 @@ def value(seed: int, number: int) -> str:
 
 def session(seed: int = 0, *, turns: int = 24, later: int = 12) -> list[Message]:
     """Return a session: each turn reads a list with a new path, and uses the path that was read some turns before."""
-    talk = Conversation(tokens=90)
+    talk = Talk(tokens=90)
     rows: list[Message] = [{"role": "system", "content": "You are a careful agent."}]
     for turn in range(turns):
         rows.append(talk.user(f"Turn {turn}: look into the list of files and fix what is wrong there."))
