@@ -19,7 +19,6 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal
@@ -299,7 +298,8 @@ class RecordedModel(AbstractAsyncContextManager["RecordedModel"]):
 
     async def _sent(self, job: SummaryJob | None, attempts: int, clean: Request) -> str | SummaryReply:
         lasting = (Fault.KEY, Fault.NOT_FOUND, Fault.REQUEST, Fault.REDIRECT)  # a wrong key stays wrong
-        for attempt in count(1):
+        attempt = 1
+        while True:
             try:
                 if job is not None:
                     return await self._model.summarize(replace(job, instructions=clean.system, content=clean.user[0]))
@@ -311,7 +311,7 @@ class RecordedModel(AbstractAsyncContextManager["RecordedModel"]):
                 if is_answer or attempt == attempts or (error.args and error.args[0] in lasting):
                     raise
                 await anyio.sleep(max(random.uniform(0.5, 2.0**attempt), retry_after_of(error)))
-        raise AssertionError  # never
+                attempt += 1
 
 
 def assumed_summary(job: SummaryJob) -> str:

@@ -33,15 +33,6 @@ def reported(points: dict[str, list[float]], *, laws: int = 0) -> Report:
     return Report("made up", dict.fromkeys(points, "a way"), "held", list(points)[-1], asked, [], spent)
 
 
-def test_what_a_reply_made_up_is_counted_for_its_prompt(tmp_path: Path):
-    says = {"honest": "", "invents": "\n- The port of the server is 48213."}
-    arms = [Arm(name, SMALL, ScriptedSummarizer(lambda job, s=s: default_summary(job) + s)) for name, s in says.items()]
-    report = Run(dataset=Dataset.load(write(tmp_path, 1)), arms=arms).report()
-    dropped = {name: one["dropped"] for name, one in report.document()["arms"].items()}
-    assert (dropped["honest"], dropped["invents"] > 0) == (0, True)
-    assert not any("48213" in text for one in report.spent for _, _, text in one.summaries)
-
-
 @pytest.mark.parametrize(("jobs", "most", "ended"), [(2, 2, [1]), (0, 1, [])])
 def test_sessions_that_ask_a_model_are_measured_together_and_one_that_fails_stops_those_that_have_not_begun_alone(
     tmp_path: Path, monkeypatch, jobs: int, most: int, ended: list[int]
@@ -170,14 +161,15 @@ def test_recorded_answers_are_scored_by_their_marks_and_a_missing_reply_is_told(
     assert none.missing > 2
 
 
-def test_what_is_left_out_has_its_reason(tmp_path: Path):
+def test_what_is_left_out_has_its_reason_and_what_a_reply_made_up_is_counted_for_its_prompt(tmp_path: Path):
     wide = [system("word " * 4_000), *[user("x" * 900)] * 40, assistant("so it is"), *[user("x" * 900)] * 19]
     for name, log in {"short": [user("Good morning.")], "wide": wide, "session-1": session(1)}.items():
         write_transcript(tmp_path / f"{name}.jsonl", log)
     seldom = ScriptedSummarizer(lambda job: "I cannot help with that." if job.start < 20 else default_summary(job))
     settings = replace(SMALL, attempts=1)
-    arms = [Arm("often", settings, ScriptedSummarizer()), Arm("seldom", settings, seldom)]
-    report = Run(dataset=Dataset.load(tmp_path), arms=arms).report()
+    invents = ScriptedSummarizer(lambda job: f"{default_summary(job)}\n- The port of the server is 48213.")
+    says = {"often": ScriptedSummarizer(), "seldom": seldom, "invents": invents}
+    report = Run(Dataset.load(tmp_path), [Arm(name, settings, model) for name, model in says.items()]).report()
     of_session, of_short, *of_wide = sorted(line for line in report.left_out if not line.startswith("wide, "))
     assert of_short == "short: nothing is asked about it; take a smaller budget or a longer log"
     assert any("take a larger budget" in line for line in of_wide)
@@ -187,6 +179,9 @@ def test_what_is_left_out_has_its_reason(tmp_path: Path):
     assert "replies cannot serve as summaries; extracts stand for them" in of_session
     assert not any(start < 20 for one in report.spent if one.arm == "seldom" for start, _, _ in one.summaries)
     assert {one.session for one in report.asked} == {"session-1"}
+    dropped = {name: one["dropped"] for name, one in report.document()["arms"].items()}
+    assert (dropped["often"], dropped["invents"] > 0) == (0, True)
+    assert not any("48213" in text for one in report.spent for _, _, text in one.summaries)
     long, truncating = Dataset.load(write(tmp_path / "long", 1, turns=180)), replace(SMALL, strategy="truncate")
     assert Run(dataset=long, arms=[Arm("ours", truncating)]).report().left_out == []
 
