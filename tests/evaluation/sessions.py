@@ -11,7 +11,6 @@ from tests.cli.commands import write_transcript
 from tests.talk import Message, Talk
 
 MADE_UP = Path(__file__).parents[1] / "data" / "real"
-SUMMARY = "The sensor reports tenths of a degree; read_celsius divided by 100. Never restart by day."
 
 
 def value(seed: int, number: int) -> str:
@@ -49,23 +48,19 @@ def answer(user: str) -> str:
     if "Questions: [" in user:
         asked = json.loads(user.partition("Questions: ")[2])
         return json.dumps({one["id"]: "<b>8080</b>" for one in asked})
-    return SUMMARY
+    return "The sensor reports tenths of a degree; read_celsius divided by 100. Never restart by day."
 
 
-def copied(folder: Path) -> Recording:
-    """The made-up recording in a folder of its own, its results long enough for several segments."""
+def answered(folder: Path) -> Recording:
+    """The made-up recording in a folder of its own, its results long enough for several segments, with answers and
+    marks of two arms, recorded by files alone."""
     log = Path(shutil.copytree(MADE_UP, folder / "data")) / "logs" / "heating.jsonl"
     messages = [json.loads(line) for line in log.read_text().splitlines()]
     for message in messages:
         if message["role"] == "tool":
             message["content"] += "".join(f"\nNothing new stands in line {number}." for number in range(120))
     write_transcript(log, messages)
-    return Recording.open(folder / "data")
-
-
-def answered(folder: Path) -> Recording:
-    """The made-up recording with answers and marks of two arms, recorded by files alone."""
-    recording, exchange = copied(folder), folder / "exchange"
+    recording, exchange = Recording.open(folder / "data"), folder / "exchange"
     (exchange / "replies").mkdir(parents=True)
     rounds = (record(recording, exchange, "a person, by hand", ("ours", "compact")) for _ in range(9))
     for _ in takewhile(bool, rounds):
