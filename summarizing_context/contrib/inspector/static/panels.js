@@ -39,8 +39,11 @@ export function drawActivations(state) {
     : note(state.covered ? "No activation yet: the next view would be the first." : "No activation yet: the whole log is in the view."));
 }
 
-const table = (kind, caption, heads, rows) => make("table", { class: kind }, make("caption", {}, caption),
-  make("thead", {}, make("tr", {}, heads.map((head) => make("th", { scope: "col" }, head)))), make("tbody", {}, rows));
+function table(kind, caption, heads, rows) {
+  for (const row of rows) [...row.cells].forEach((cell, at) => { cell.dataset.name = heads[at]; }); // of cards on a phone
+  const head = make("tr", {}, heads.map((name) => make("th", { scope: "col" }, name)));
+  return make("table", { class: kind }, make("caption", {}, caption), make("thead", {}, head), make("tbody", {}, rows));
+}
 
 const pressed = (kind) => (text, act, more = {}) => make("button", { type: "button", class: kind, disabled: act === null, onclick: act && safely(act), ...more }, text);
 
