@@ -109,12 +109,11 @@ class Rewriter:
     async def rewrite(self, dialect: Dialect, body: bytes, headers: Headers) -> Rewritten:
         """Return the request with a view. Raise `PassUnchanged` where no view can be made, and whatever the session
         raises."""
-        fields = dialects.read_fields(body)
-        asked = dialect.read(fields)
+        asked = dialect.read(dialects.read_fields(body))
         if len(asked.rows) < 2 and not asked.has_tools:
             raise PassUnchanged("a single message is not a session")
         told = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers}
-        client, name = session_of(told, fields, asked)
+        client, name = session_of(told, asked)
         name = name or await self._unnamed(asked)
         if asked.stands_for is not None:  # the first row stands for messages of a log
             name, count, digest = asked.stands_for
@@ -419,13 +418,10 @@ _HEADERS = (  # of a session's id, and whose it is; the first that is sent holds
 )
 
 
-def session_of(headers: Mapping[str, str], fields: Mapping[str, Any], asked: Asked) -> tuple[str, str | None]:
+def session_of(headers: Mapping[str, str], asked: Asked) -> tuple[str, str | None]:
     """Return who asks, and the name of its session, which is None for a client without an id. The name holds what a
     person typed first, for what the client puts in beside may change."""
     client, id = next(((name, headers[header]) for header, name in _HEADERS if headers.get(header)), ("chat", ""))
-    metadata = bytes(fields["metadata"]).decode("utf-8", "replace") if "metadata" in fields and not id else ""
-    if user := re.search(r"session_(?:id\W+)?([0-9a-f]{8}-[0-9a-f-]{27})", metadata):  # of older Claude Code
-        client, id = "claude-code", user[1]
     if not id:
         return client, None
     users = (row.message for row in asked.rows if row.message["role"] == "user")

@@ -166,8 +166,7 @@ class Passage:
         made: Rewritten | None = None
         dialect = _DIALECTS.get(scope["path"].removeprefix("/v1"))
         if scope["method"] == "POST" and dialect is not None and len(body) <= MAX_BYTES:
-            codings = [value for name, value in headers if name == b"content-encoding"]
-            coding = b",".join(codings).decode("latin-1").lower()
+            coding = StarletteHeaders(scope=scope).get("content-encoding", "").lower()
             if coding.strip() not in ("", "identity"):
                 self._rewriter.passed_unchanged += 1
                 words = f"request bodies coded as {briefly(coding)} cannot be read, and go on without a view"
