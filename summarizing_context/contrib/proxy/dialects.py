@@ -69,6 +69,7 @@ class Asked:
     log: Sequence[Message] = ()  # as it is kept, where the client compacts
     goes_out: bool = True  # to a provider, with the view or as it is
     session: str = ""
+    drops_thinking: bool = False  # the provider is asked to drop signed thinking that it would refuse, by a header too
 
 
 def read_fields(body: bytes) -> Fields:
@@ -158,9 +159,8 @@ class Chat:
             cache=kept_for(fields),
         )
 
-    def write(self, asked: Asked, shown: Sequence[Shown], *, drops_thinking: bool = False) -> bytes:
-        """Return the body of the same request with a view of its rows. With `drops_thinking` the provider is asked to
-        drop signed thinking that it would refuse."""
+    def write(self, asked: Asked, shown: Sequence[Shown]) -> bytes:
+        """Return the body of the same request with a view of its rows."""
         return encoded(asked.fields, "messages", [*asked.lead, *written(asked, shown)])
 
 
@@ -230,7 +230,7 @@ class Anthropic:
             cache=marks[-1].get("ttl") if marks else None,  # as the view's own marks
         )
 
-    def write(self, asked: Asked, shown: Sequence[Shown], *, drops_thinking: bool = False) -> bytes:
+    def write(self, asked: Asked, shown: Sequence[Shown]) -> bytes:
         items, messages = written(asked, shown), [one.message for one in shown]
         header = next((item for item, message in zip(items, messages, strict=True) if KEY not in message), None)
 
@@ -278,7 +278,7 @@ class Anthropic:
             is_short = is_short or mark.get("ttl") != "1h"
             block[_MARK] = {"type": "ephemeral"} if is_short and mark.get("ttl") == "1h" else mark
         changed = {name: value for name, value in beside.items() if value != decoded(fields, name)}
-        if drops_thinking:
+        if asked.drops_thinking:
             changed["thinking"] = dropping(decoded(fields, "thinking"))
         return encoded({**fields, **changed}, "messages", history)
 
@@ -345,7 +345,7 @@ class Responses:
             cache=kept_for(fields),
         )
 
-    def write(self, asked: Asked, shown: Sequence[Shown], *, drops_thinking: bool = False) -> bytes:
+    def write(self, asked: Asked, shown: Sequence[Shown]) -> bytes:
         changed = [one.message for one in shown if not one.is_whole]
         keys = {message.get(KEY) for message in changed if KEY in message or message["role"] != "user"}
         rows = [row for row in asked.rows if row.message["role"] != "tool" or row.message[KEY] in keys] if keys else []
@@ -398,7 +398,7 @@ class Plugin(Chat):
             goes_out="compact" not in fields,  # who compacts asks ahead, and sends requests of its own
         )
 
-    def write(self, asked: Asked, shown: Sequence[Shown], *, drops_thinking: bool = False) -> bytes:
+    def write(self, asked: Asked, shown: Sequence[Shown]) -> bytes:
         """Return the answer to the plug-in."""
         old = 0 if asked.stands_for is None else asked.stands_for[1]  # messages that the client has not
         lead = len(asked.lead) + (1 if old else 0) - old

@@ -67,7 +67,6 @@ class Rewritten:
     dialect: Dialect
     record: Record
     known: Known
-    drops_thinking: bool = False  # which a header has to allow
 
 
 @dataclass(slots=True)
@@ -296,7 +295,8 @@ class Rewriter:
             self._tell_least(record, least)
         if not record.changed:
             return made
-        return replace(made, body=dialect.write(asked, shown, drops_thinking=drops), drops_thinking=drops)
+        asked = replace(asked, drops_thinking=drops)
+        return replace(made, asked=asked, body=dialect.write(asked, shown))
 
     def _tell_least(self, record: Record, least: int) -> None:
         """Tell of a budget of which system prompt and tools leave too little, where that is so."""

@@ -174,14 +174,14 @@ class Passage:
             else:
                 made = await self._guarded(self._rewriter.rewrite(dialect, body, headers))
 
-        async def ask(asked: Rewritten | None) -> Reply:
+        async def ask(view: Rewritten | None) -> Reply:
             """Send what was made of the request, or the request as it came."""
             given = [(name, value) for name, value in passed_on(headers) if name != b"content-length"]
-            if asked is not None and asked.drops_thinking:
+            if view is not None and view.asked.drops_thinking:
                 betas = [value for name, value in given if name == b"anthropic-beta" and value]
                 given = [(name, value) for name, value in given if name != b"anthropic-beta"]
                 given.append((b"anthropic-beta", b",".join([*betas, BINDING_BETA.encode()])))
-            data = body if asked is None else asked.body
+            data = body if view is None else view.body
             return await self._rewriter.upstream.send(scope["method"], path, given, data)
 
         reply: Reply | None = None
