@@ -531,9 +531,9 @@ def instructions_block(files: Sequence[KeptText], cap: int, price: Price) -> str
         return ""
     lines, count = list[Line](), price.count
     for number, file in enumerate(files):
-        for section in re.split(r"\n(?=#{1,6}\s)", file.text):
+        for section in _markdown_sections(file.text):
             parts = [section] if count(section) <= cap else re.split(r"\n[^\S\n]*\n", section)
-            lines += [Line(part.strip("\n"), at=number) for part in parts if part.strip()]
+            lines += [Line(part.strip("\n"), at=number) for part in parts if part is section or part.strip()]
 
     def render(chosen: Sequence[Line]) -> str:
         kept = frozenset(map(id, chosen))
@@ -550,6 +550,20 @@ def instructions_block(files: Sequence[KeptText], cap: int, price: Price) -> str
     if count(whole := render(lines)) <= cap:
         return whole
     return fit_lines(sorted(lines, key=lambda line: -line.at), cap, price, render, gap=2)[1]
+
+
+def _markdown_sections(text: str) -> Iterator[str]:
+    """Yield the parts of a text, each beginning with a heading; nothing inside a fence of code is one."""
+    lines: list[str] = []
+    fenced = ""
+    for line in text.split("\n"):
+        if (mark := line.lstrip()[:3]) in ("```", "~~~"):
+            fenced = mark if not fenced else "" if mark == fenced else fenced
+        if not fenced and re.match(r"#{1,6}\s", line) and lines:
+            yield "\n".join(lines).strip("\n")
+            lines = []
+        lines.append(line)
+    yield "\n".join(lines).strip("\n")
 
 
 PLAN_PREFACE = "The newest plan, word for word: [x] is done, [>] in progress, [ ] still to do, [-] given up."
