@@ -54,7 +54,6 @@ from summarizing_context.views.view import (
     TailItem,
     shown_within,
     told_of,
-    water_level,
 )
 from summarizing_context.worker.side_calls import NativeBlock
 from summarizing_context.worker.summary_cache import Focus, SummaryCache
@@ -279,10 +278,11 @@ def write_head(
     for index in [index for index in first if index not in held][:8]:
         piece, cost = _piece(log, index, price)
         rows.setdefault(canonical_json(piece.message), (piece, cost))
-    level = int(water_level([cost for _, cost in rows.values()], room.pin_cap))
-    for piece, cost in rows.values():
-        if level >= min(cost, room.least_cap // 4):
-            others += pinned(piece, cost, level)
+    left = room.pin_cap
+    for done, (piece, cost) in enumerate(sorted(rows.values(), key=lambda row: row[1])):
+        if (cap := left // (len(rows) - done)) >= room.least_cap // 4:
+            others += (pins := pinned(piece, cost, cap))
+            left -= sum(pin.tokens for pin in pins)
 
     # the latest human message, and by a setting the newest of those before, whole; what is said twice is shown once
     latest = [at for at in humans[:1] if at not in held | opening]
