@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import anyio.to_thread
 
 from summarizing_context.errors import StoreError, SummarizerError, SummarizerNotReady
-from summarizing_context.extraction.rules import rule_topic
+from summarizing_context.extraction.rules import Topic, rule_topic
 from summarizing_context.log.entries import prefix_hashes, range_hash
 from summarizing_context.log.tree import Node, Segment, Sources
 from summarizing_context.messages.redaction import Redact, redact_reading
@@ -47,8 +47,8 @@ class MemoryExtractor:
     all that the human said: constraints, decisions and definitions."""
 
     def __init__(self, work: SessionWork, redact: Redact | None) -> None:
-        self.work, self.log, self.store, self.clock, self.redact = work, work.log, work.store, work.clock, redact
-        self.scope = MemoryScope(work.settings.project, work.settings.session_id)
+        self.work, self.log, self.clock, self.redact = work, work.log, work.clock, redact
+        self.scope, self.store = MemoryScope(work.settings.project, work.settings.session_id), work.store.memories
         self.caller = work.caller if work.recipe.maker == "model" else None
         self._retries = RetrySchedule(work.settings.breaker_cooldown)
         self._task: asyncio.Task[None] | None = None
@@ -106,6 +106,10 @@ class MemoryExtractor:
         if self._task is not None and self._task.cancel():
             await asyncio.wait({self._task}, timeout=0.5)
 
+    @property
+    def _reader(self) -> str:
+        return "rules" if self.caller is None else "model"
+
     def _segment(self, leaf: int) -> Segment:
         """Return a leaf; the last is what is in no segment yet."""
         log = self.log
@@ -159,14 +163,11 @@ class MemoryExtractor:
         marks: dict[str, tuple[int, int]] = {}  # that each leaf may have: by what was read of it then, up to an entry
         for leaf in range(len(log.segments) + 1):
             segment = self._segment(leaf)
-            if segment.parts > 1:
-                marks[log.hashes[leaf]] = leaf, segment.stop
-                continue
             hashes = prefix_hashes(entry.digest for entry in log.entries[segment.start : segment.stop])
-            marks |= {hash: (leaf, stop) for stop, hash in enumerate(hashes, segment.start + 1)}
-        reader = "rules" if self.caller is None else "model"
+            places = {hash: (leaf, stop) for stop, hash in enumerate(hashes, segment.start + 1)}
+            marks |= places if segment.parts == 1 else {log.hashes[leaf]: (leaf, segment.stop)}
         try:
-            known = await self.store.memories.marked(self.scope, reader, list(marks))
+            known = await self.store.marked(self.scope, self._reader, list(marks))
         except StoreError as error:
             self._is_new = True
             self._fail(error)
@@ -179,10 +180,8 @@ class MemoryExtractor:
         return True
 
     async def _learn(self, pieces: Sequence[_Piece]) -> None:
-        if self.caller is None:
-            reader, dropped, (items, gone) = "rules", 0, await self._read_by_rules(pieces)
-        else:
-            reader, gone, (items, dropped) = "model", [], await self._read_by_model(pieces[0], self.caller)
+        read = self._read_by_rules(pieces) if self.caller is None else self._read_by_model(pieces[0], self.caller)
+        items, gone, dropped = await read
         if self._is_new:
             return  # the log was replaced meanwhile
         before, until = self._before
@@ -191,17 +190,19 @@ class MemoryExtractor:
         for item in items:
             metadata: dict[str, Any] = {"source": "session", "session_id": self.scope.session_id}
             metadata |= {"kind": item.kind, "said_by": item.said_by, "message": item.message, "quote": item.text}
-            if item.about:
-                metadata |= {"about": item.about, "subject": normal_subject(item.about)}
-                metadata |= {"relation": item.relation} if item.relation else {}
-            elif item.kind == "preference":
-                topic = rule_topic(item.text)
-                metadata |= {name: text for name, text in (("subject", topic.order), ("choice", topic.choice)) if text}
+            topic = rule_topic(item.text) if item.kind == "preference" and not item.about else Topic("", "")
+            subject = normal_subject(item.about) or topic.order
+            told = {"about": item.about, "subject": subject, "relation": item.relation, "choice": topic.choice}
+            metadata |= {name: text for name, text in told.items() if text}
             is_clear = not item.about or stems(item.about) <= stems(item.text)
             content = item.text if is_clear else f"{item.about}: {item.text}"
             memories.append(NewMemory(content, metadata, until if max(item.message, first) < before else ""))
-        store, marks, again = self.store.memories, [piece.mark for piece in pieces], first >= before
-        kept = await keep_memories(store, self.scope, memories, gone, reader=reader, marks=marks, again=again)
+        noted: dict[str, Any] = {
+            "reader": self._reader,
+            "marks": [piece.mark for piece in pieces],
+            "again": first >= before,
+        }
+        kept = await keep_memories(self.store, self.scope, memories, gone, **noted)
         self.dropped += dropped
         if not self._is_new:
             self._stops |= {piece.leaf: piece.stop for piece in pieces}
@@ -213,7 +214,7 @@ class MemoryExtractor:
         self.last_error = str(error) if known else type(error).__name__
         logger.warning("memories could not be learned", extra={"cause": type(error).__name__})
 
-    async def _read_by_model(self, piece: _Piece, caller: Caller) -> tuple[list[Item], int]:
+    async def _read_by_model(self, piece: _Piece, caller: Caller) -> tuple[list[Item], list[str], int]:
         """Return what a model proposes, or has proposed before, and how many the record does not bear out."""
         recipe, hashes, segment = self.work.recipe, self.log.hashes, self._segment(piece.leaf)
         most, entries = recipe.memory_tokens, self.log.entries[piece.start : piece.stop]
@@ -233,9 +234,9 @@ class MemoryExtractor:
 
         found, dropped = decode_items((await answered_once(self.work, key, ask, self)).text)
         within = (item for item in found if item.message <= len(entries))
-        return [item._replace(message=piece.start + item.message - 1) for item in within], dropped
+        return [item._replace(message=piece.start + item.message - 1) for item in within], [], dropped
 
-    async def _read_by_rules(self, pieces: Sequence[_Piece]) -> tuple[list[Item], list[str]]:
+    async def _read_by_rules(self, pieces: Sequence[_Piece]) -> tuple[list[Item], list[str], int]:
         """Return what the human stated in some pieces of the log, oldest first, each once, and what holds no longer."""
         log, rules = self.log.entries, self.log.rules.facts()
         within = {index for piece in pieces for index in range(piece.start, piece.stop)}
@@ -253,13 +254,13 @@ class MemoryExtractor:
         read = {item.text: item for item in sorted(found, key=lambda item: item.message)}
         newest = [item._replace(text=item.text[:2_000]) for item in list(read.values())[-50:]]
         if (redact := self.redact) is None:
-            return newest, gone
+            return newest, gone, 0
 
         # What is learnt leaves its session, so it is redacted. It may hold a part of what is only known as a secret as
         # a whole, unless it stands in what is left of its message.
         sources = [(item, log[item.message]) for item in newest]
 
-        def clean() -> tuple[list[Item], list[str]]:
+        def clean() -> tuple[list[Item], list[str], int]:
             kept: list[Item] = []
             for item, entry in sources:
                 source = entry.read(item.message)
@@ -268,7 +269,7 @@ class MemoryExtractor:
                 if text in left:
                     is_left = about.removeprefix("owner of ").casefold() in left.casefold()
                     kept.append(item._replace(text=text, about=about if is_left else ""))
-            return kept, list(map(redact, gone))
+            return kept, list(map(redact, gone)), 0
 
         return await anyio.to_thread.run_sync(clean, abandon_on_cancel=True)
 
