@@ -572,13 +572,11 @@ class SummarizingContext:
         """Return the blocks that stood for the past from an activation to the next one of its provider, or stand for it
         now. None where the store keeps them no longer, or the log was replaced since."""
         session = self._session.check()
-        records = session.views.records
-        record = next(one for one in records if one.number == number)
-        if record.log_version != records[-1].log_version:
+        record, *later = (one for one in session.views.records if one.number >= number)
+        if record.log_version != [record, *later][-1].log_version:
             return None
-        later = (one for one in records if one.number > number and one.provider == record.provider)
-        following = next((one for one in later if one.can_undo or one.undoes is not None), None)
-        if following is None:
+        changed = (one for one in later if one.can_undo or one.undoes is not None)
+        if (following := next((one for one in changed if one.provider == record.provider), None)) is None:
             return self.explain()
         data = await session.store.state_before(session.id, following.number)
         return None if data is None else list(decode_state(data).nodes)

@@ -149,8 +149,7 @@ class MemoryExtractor:
                 await self._learn(pieces)
                 self._retries.recover(pieces[0].hash, began)
             except SummarizerNotReady:  # nothing was tried
-                if not self._is_new:
-                    return
+                return
             except Exception as error:  # the session goes on without
                 for piece in pieces:
                     self._retries.note(piece.hash, error, self.clock.now())
@@ -181,10 +180,8 @@ class MemoryExtractor:
 
     async def _learn(self, pieces: Sequence[_Piece]) -> None:
         read = self._read_by_rules(pieces) if self.caller is None else self._read_by_model(pieces[0], self.caller)
+        (before, until), stops = self._before, self._stops  # of this log, which may be replaced meanwhile
         items, gone, dropped = await read
-        if self._is_new:
-            return  # the log was replaced meanwhile
-        before, until = self._before
         first = min(piece.start for piece in pieces)
         memories: list[NewMemory] = []
         for item in items:
@@ -197,15 +194,10 @@ class MemoryExtractor:
             is_clear = not item.about or stems(item.about) <= stems(item.text)
             content = item.text if is_clear else f"{item.about}: {item.text}"
             memories.append(NewMemory(content, metadata, until if max(item.message, first) < before else ""))
-        noted: dict[str, Any] = {
-            "reader": self._reader,
-            "marks": [piece.mark for piece in pieces],
-            "again": first >= before,
-        }
-        kept = await keep_memories(self.store, self.scope, memories, gone, **noted)
+        reader, marks, again = self._reader, [piece.mark for piece in pieces], first >= before
+        kept = await keep_memories(self.store, self.scope, memories, gone, reader=reader, marks=marks, again=again)
         self.dropped += dropped
-        if not self._is_new:
-            self._stops |= {piece.leaf: piece.stop for piece in pieces}
+        stops |= {piece.leaf: piece.stop for piece in pieces}
         for one, memory in zip(kept, memories, strict=False):
             notify_of_memory(self.work.notify, one, memory.metadata)
 
@@ -228,8 +220,6 @@ class MemoryExtractor:
             return SummaryJob("memory", *asked, *place, size, piece.hash, recipe_hash=key.recipe_hash)
 
         async def ask() -> SummaryReply:
-            if self._is_new:
-                raise SummarizerNotReady("the log was replaced meanwhile")
             return await caller.summarize(await anyio.to_thread.run_sync(job, abandon_on_cancel=True))
 
         found, dropped = decode_items((await answered_once(self.work, key, ask, self)).text)

@@ -19,7 +19,7 @@ from typing import Any
 
 import anyio.to_thread
 
-from summarizing_context.errors import MessageError, SettingsError, StoreError, briefly
+from summarizing_context.errors import SettingsError, StoreError, briefly
 from summarizing_context.messages.reading import check_message, encodable
 from summarizing_context.messages.search_terms import UNSPACED, query_terms, stem, stems, words_of
 from summarizing_context.retrieval.embeddings import NEAR, EmbeddingSearch
@@ -199,13 +199,11 @@ def _checked(content: object) -> str:
     return content
 
 
-def _checked_metadata(metadata: object) -> dict[str, Any]:
+def _checked_metadata(metadata: Any) -> dict[str, Any]:
     """Return a copy, made of JSON values."""
-    if not isinstance(metadata, Mapping):
-        raise SettingsError(f"a memory's metadata is a mapping of JSON values, not {type(metadata).__name__}")
     try:
         copied: dict[str, Any] = check_message({"role": "user", "content": "", "metadata": dict(metadata)})["metadata"]
-    except MessageError as error:
+    except (TypeError, ValueError) as error:
         raise SettingsError(f"a memory's metadata is a mapping of JSON values; {error}") from error
     return copied
 
