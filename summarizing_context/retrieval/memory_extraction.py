@@ -180,7 +180,8 @@ class MemoryExtractor:
 
     async def _learn(self, pieces: Sequence[_Piece]) -> None:
         read = self._read_by_rules(pieces) if self.caller is None else self._read_by_model(pieces[0], self.caller)
-        (before, until), stops = self._before, self._stops  # of this log, which may be replaced meanwhile
+        # of this log and this caller, which may be replaced meanwhile
+        (before, until), stops, reader = self._before, self._stops, self._reader
         items, gone, dropped = await read
         first = min(piece.start for piece in pieces)
         memories: list[NewMemory] = []
@@ -194,7 +195,7 @@ class MemoryExtractor:
             is_clear = not item.about or stems(item.about) <= stems(item.text)
             content = item.text if is_clear else f"{item.about}: {item.text}"
             memories.append(NewMemory(content, metadata, until if max(item.message, first) < before else ""))
-        reader, marks, again = self._reader, [piece.mark for piece in pieces], first >= before
+        marks, again = [piece.mark for piece in pieces], first >= before
         kept = await keep_memories(self.store, self.scope, memories, gone, reader=reader, marks=marks, again=again)
         self.dropped += dropped
         stops |= {piece.leaf: piece.stop for piece in pieces}
