@@ -23,7 +23,7 @@ from summarizing_context.log.message_log import Foreground, MessageLog
 from summarizing_context.messages.redaction import Redaction
 from summarizing_context.messages.tokens import Price, choose_counter, remembering
 from summarizing_context.models import load_models
-from summarizing_context.retrieval.embeddings import Embedder, EmbeddingSearch, OpenAIEmbedder
+from summarizing_context.retrieval.embeddings import Embedder, EmbeddingSearch, make_embedder
 from summarizing_context.retrieval.memory_extraction import MemoryExtractor
 from summarizing_context.sessions.session import Session, make_notify
 from summarizing_context.settings import PROVIDERS, Settings, is_address
@@ -247,28 +247,6 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
         warns_of_room=options.warns_of_room,
         closing=closing,
     )
-
-
-def make_embedder(settings: Settings, *, read_only: bool) -> OpenAIEmbedder | None:
-    """Return the embedder that the settings name.
-
-    Its address and key are its own, or both of a summarizer of the same provider; never one of each.
-    """
-    if settings.embedding is None or read_only:  # what only reads sends nothing anywhere
-        return None
-    address, key = settings.embedding_base_url, settings.embedding_api_key
-    if address is None and (settings.base_url or settings.api_key):
-        if settings.summarizer == settings.embedding and key is None:
-            address, key = settings.base_url, settings.api_key
-        elif settings.base_url is not None or (key is None and settings.summarizer not in PROVIDERS):
-            raise SettingsError(
-                f"api_key and base_url belong to summarizer = {settings.summarizer!r}, and embedding = "
-                f"{settings.embedding!r} would send messages to another server; set embedding_base_url, or "
-                "embedding_api_key without a base_url"
-            )
-    shares = settings.summarizer == settings.embedding and address == settings.base_url and not settings.api_key
-    timeout = settings.call_timeout
-    return OpenAIEmbedder(settings.embedding_model, base_url=address, api_key=key, shares_key=shares, timeout=timeout)
 
 
 def make_vectors(settings: Settings, in_sqlite: VectorStore, *, read_only: bool) -> VectorStore:

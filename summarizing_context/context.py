@@ -74,7 +74,6 @@ class SummarizingContext:
         self._warns_of_room = warns_of_room  # once, that a budget leaves too little of it
         self._closing = closing  # after the worker has stopped
         self._is_cut_short = False  # closing, by a cancellation
-        self._recalled_for: tuple[int, int] | None = None  # log for whose newest message the past was searched
         self.last_view: View | None = None
         """The view handed out last; None before the first."""
         self._ratio, self._samples = 1.0, 0  # tokens that a provider counts for one counted here; of so many requests
@@ -573,13 +572,11 @@ class SummarizingContext:
         """Return the blocks that stood for the past from an activation to the next one of its provider, or stand for it
         now. None where the store keeps them no longer, or the log was replaced since."""
         session = self._session.check()
-        records = session.views.records
-        record = next(one for one in records if one.number == number)
-        if record.log_version != records[-1].log_version:
+        record, *later = (one for one in session.views.records if one.number >= number)
+        if record.log_version != [record, *later][-1].log_version:
             return None
-        later = (one for one in records if one.number > number and one.provider == record.provider)
-        following = next((one for one in later if one.can_undo or one.undoes is not None), None)
-        if following is None:
+        changed = (one for one in later if one.can_undo or one.undoes is not None)
+        if (following := next((one for one in changed if one.provider == record.provider), None)) is None:
             return self.explain()
         data = await session.store.state_before(session.id, following.number)
         return None if data is None else list(decode_state(data).nodes)
@@ -615,11 +612,11 @@ class SummarizingContext:
         return min(budget, int(settings.max_tokens)) if settings.max_tokens_is_set else budget
 
     async def _recall_for_newest(self, budget: int) -> None:
-        """Have views show a page about the newest message behind it, where a person wrote that; searched once. Pages of
-        one view cite other messages, and take a tenth of the room at most."""
+        """Have views show a page about the newest message behind it, where a person wrote that. Pages of one view cite
+        other messages, and take a tenth of the room at most."""
         session, log = self._session, self._session.log
         newest, latest = (log.version, len(log)), session.views.latest
-        if self._recalled_for == newest or latest is None or not log.humans or log.humans[-1] != len(log) - 1:
+        if latest is None or not log.humans or log.humans[-1] != len(log) - 1:
             return
         entry, room = log.entries[-1], budget - session.views.system_rows.tokens
         most = int(max(_RECALLED * room, min(_LEAST_RECALLED, 0.1 * room)))
@@ -638,10 +635,8 @@ class SummarizingContext:
             session.last_error = str(error)
             return
         await session.foreground.thawed()
-        if (log.version, len(log)) == newest and log.entries[-1] is entry:
-            self._recalled_for = newest
-            if recalled is not None:
-                await session.recall(recalled)
+        if recalled is not None and (log.version, len(log)) == newest and log.entries[-1] is entry:
+            await session.recall(recalled)
 
     async def _activate(self, request: ActivationRequest | None, focus: str | None = None) -> ActivationReport:
         session = self._session.check()

@@ -21,6 +21,7 @@ import msgspec
 
 from summarizing_context.errors import SettingsError, SummarizerError
 from summarizing_context.messages.redaction import Redaction
+from summarizing_context.settings import PROVIDERS, Settings
 from summarizing_context.stores.base import VectorStore
 from summarizing_context.summarizers.sdk import KEY_VARIABLE, OFFICIAL, Connection, Fault, recipe_name
 
@@ -126,41 +127,15 @@ class _Row(msgspec.Struct):  # of a reply
 
 
 class OpenAIEmbedder:
-    """Embeds with a model. Safe for any number of tasks of one event loop; close it in the end.
+    """Embeds with a model. Safe for any number of tasks of one event loop; close it in the end."""
 
-    Without `base_url` or `api_key` the SDK's environment variables hold; the key of the environment for the provider
-    and the address of the environment alone, unless `shares_key` says that the summarizer sends it to this one too.
-    """
-
-    def __init__(
-        self,
-        model: str | None,
-        *,
-        base_url: str | None = None,
-        api_key: str | None = None,
-        shares_key: bool = False,
-        timeout: float = 60.0,  # seconds without a sign of life
-    ) -> None:
-        if model is None or not model.strip():
-            raise SettingsError(
-                "embedding = 'openai' needs embedding_model, for example 'text-embedding-3-small', and there is none"
-            )
+    def __init__(self, model: str, *, base_url: str, api_key: str, timeout: float = 60.0) -> None:
+        """`timeout` is in seconds without a sign of life."""
         self.model = model
-        address = base_url or os.environ.get("OPENAI_BASE_URL") or OFFICIAL
-        its_own = {OFFICIAL, os.environ.get("OPENAI_BASE_URL", OFFICIAL).rstrip("/")}
-        if shares_key or address.rstrip("/") in its_own:
-            key, place = api_key or os.environ.get(KEY_VARIABLE), f" or the environment variable {KEY_VARIABLE}"
-        else:
-            key, place = api_key, f"; {KEY_VARIABLE} is not sent to an embedding_base_url of your own"
-        if not key:
-            raise SettingsError(
-                f"embedding = 'openai' needs a key and there is none; set embedding_api_key{place} "
-                "(any word will do for a server of your own that asks for none)"
-            )
-        self.recipe = recipe_name("openai-embeddings", self.model, server=address, official=OFFICIAL)
+        self.recipe = recipe_name("openai-embeddings", model, server=base_url, official=OFFICIAL)
         most = 8_000_000  # bytes of a reply: 32 vectors of 3,072 numbers, written out
         self._connection = Connection(
-            "openai.AsyncOpenAI", timeout=timeout, max_bytes=most, base_url=address, api_key=key
+            "openai.AsyncOpenAI", timeout=timeout, max_bytes=most, base_url=base_url, api_key=api_key
         )
 
     async def embed(self, texts: list[str]) -> list[Sequence[float]]:
@@ -176,3 +151,41 @@ class OpenAIEmbedder:
     async def close(self) -> None:
         """Close the connections; afterwards every call fails. May be called twice."""
         await self._connection.close()
+
+
+def make_embedder(settings: Settings, *, read_only: bool) -> OpenAIEmbedder | None:
+    """Return the embedder that the settings name.
+
+    Its address and key are its own, or both of a summarizer of the same provider; never one of each. The key of the
+    environment goes to the provider and to the address of the environment alone, unless the summarizer sends it to this
+    one too.
+    """
+    if settings.embedding is None or read_only:  # what only reads sends nothing anywhere
+        return None
+    if settings.embedding_model is None:
+        raise SettingsError(
+            "embedding = 'openai' needs embedding_model, for example 'text-embedding-3-small', and there is none"
+        )
+    address, key, is_same = settings.embedding_base_url, settings.embedding_api_key, settings.summarizer == "openai"
+    if address is None and (settings.base_url or settings.api_key):
+        if is_same and key is None:
+            address, key = settings.base_url, settings.api_key
+        elif settings.base_url is not None or (key is None and settings.summarizer not in PROVIDERS):
+            raise SettingsError(
+                f"api_key and base_url belong to summarizer = {settings.summarizer!r}, and embedding = "
+                f"{settings.embedding!r} would send messages to another server; set embedding_base_url, or "
+                "embedding_api_key without a base_url"
+            )
+    usual, place = os.environ.get("OPENAI_BASE_URL") or OFFICIAL, f" or the environment variable {KEY_VARIABLE}"
+    is_shared = is_same and address == settings.base_url and not settings.api_key
+    address = address or usual
+    if is_shared or address.rstrip("/") in (OFFICIAL, usual.rstrip("/")):
+        key = key or os.environ.get(KEY_VARIABLE)
+    else:
+        place = f"; {KEY_VARIABLE} is not sent to an embedding_base_url of your own"
+    if not key:
+        raise SettingsError(
+            f"embedding = 'openai' needs a key and there is none; set embedding_api_key{place} "
+            "(any word will do for a server of your own that asks for none)"
+        )
+    return OpenAIEmbedder(settings.embedding_model, base_url=address, api_key=key, timeout=settings.call_timeout)

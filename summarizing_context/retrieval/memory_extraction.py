@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import anyio.to_thread
 
 from summarizing_context.errors import StoreError, SummarizerError, SummarizerNotReady
-from summarizing_context.extraction.rules import rule_topic
+from summarizing_context.extraction.rules import Topic, rule_topic
 from summarizing_context.log.entries import prefix_hashes, range_hash
 from summarizing_context.log.tree import Node, Segment, Sources
 from summarizing_context.messages.redaction import Redact, redact_reading
@@ -46,9 +46,9 @@ class MemoryExtractor:
     all that the human said: constraints, decisions and definitions."""
 
     def __init__(self, worker: Worker, redact: Redact | None) -> None:
-        self.worker, self.log, self.store, self.clock = worker, worker.log, worker.store, worker.clock
-        self.redact, self.scope = redact, MemoryScope(worker.settings.project, worker.settings.session_id)
-        self.caller = worker.caller if worker.recipe.maker == "model" else None
+        self.worker, self.log, self.clock, self.redact = worker, worker.log, worker.clock, redact
+        self.scope = MemoryScope(worker.settings.project, worker.settings.session_id)
+        self.store, self.caller = worker.store.memories, worker.caller if worker.recipe.maker == "model" else None
         self._retries = RetrySchedule(worker.settings.breaker_cooldown)
         self._task: asyncio.Task[None] | None = None
         self._closed = False
@@ -105,6 +105,10 @@ class MemoryExtractor:
         if self._task is not None and self._task.cancel():
             await asyncio.wait({self._task}, timeout=0.5)
 
+    @property
+    def _reader(self) -> str:
+        return "rules" if self.caller is None else "model"
+
     def _segment(self, leaf: int) -> Segment:
         """Return a leaf; the last is what is in no segment yet."""
         log = self.log
@@ -144,8 +148,7 @@ class MemoryExtractor:
                 await self._learn(pieces)
                 self._retries.recover(pieces[0].hash, began)
             except SummarizerNotReady:  # nothing was tried
-                if not self._is_new:
-                    return
+                return
             except Exception as error:  # the session goes on without
                 for piece in pieces:
                     self._retries.note(piece.hash, error, self.clock.now())
@@ -158,14 +161,11 @@ class MemoryExtractor:
         marks: dict[str, tuple[int, int]] = {}  # that each leaf may have: by what was read of it then, up to an entry
         for leaf in range(len(log.segments) + 1):
             segment = self._segment(leaf)
-            if segment.parts > 1:
-                marks[log.hashes[leaf]] = leaf, segment.stop
-                continue
             hashes = prefix_hashes(entry.digest for entry in log.entries[segment.start : segment.stop])
-            marks |= {hash: (leaf, stop) for stop, hash in enumerate(hashes, segment.start + 1)}
-        reader = "rules" if self.caller is None else "model"
+            places = {hash: (leaf, stop) for stop, hash in enumerate(hashes, segment.start + 1)}
+            marks |= places if segment.parts == 1 else {log.hashes[leaf]: (leaf, segment.stop)}
         try:
-            known = await self.store.memories.marked(self.scope, reader, list(marks))
+            known = await self.store.marked(self.scope, self._reader, list(marks))
         except StoreError as error:
             self._is_new = True
             self._fail(error)
@@ -178,32 +178,27 @@ class MemoryExtractor:
         return True
 
     async def _learn(self, pieces: Sequence[_Piece]) -> None:
-        if self.caller is None:
-            reader, dropped, (items, gone) = "rules", 0, await self._read_by_rules(pieces)
-        else:
-            reader, gone, (items, dropped) = "model", [], await self._read_by_model(pieces[0], self.caller)
-        if self._is_new:
+        read = self._read_by_rules(pieces) if self.caller is None else self._read_by_model(pieces[0], self.caller)
+        (before, until), stops, reader = self._before, self._stops, self._reader
+        items, gone, dropped = await read
+        if stops is not self._stops:
             return  # the log was replaced meanwhile
-        before, until = self._before
         first = min(piece.start for piece in pieces)
         memories: list[NewMemory] = []
         for item in items:
             metadata: dict[str, Any] = {"source": "session", "session_id": self.scope.session_id}
             metadata |= {"kind": item.kind, "said_by": item.said_by, "message": item.message, "quote": item.text}
-            if item.about:
-                metadata |= {"about": item.about, "subject": normal_subject(item.about)}
-                metadata |= {"relation": item.relation} if item.relation else {}
-            elif item.kind == "preference":
-                topic = rule_topic(item.text)
-                metadata |= {name: text for name, text in (("subject", topic.order), ("choice", topic.choice)) if text}
+            topic = rule_topic(item.text) if item.kind == "preference" and not item.about else Topic("", "")
+            subject = normal_subject(item.about) or topic.order
+            told = {"about": item.about, "subject": subject, "relation": item.relation, "choice": topic.choice}
+            metadata |= {name: text for name, text in told.items() if text}
             is_clear = not item.about or stems(item.about) <= stems(item.text)
             content = item.text if is_clear else f"{item.about}: {item.text}"
             memories.append(NewMemory(content, metadata, until if max(item.message, first) < before else ""))
-        store, marks, again = self.store.memories, [piece.mark for piece in pieces], first >= before
-        kept = await keep_memories(store, self.scope, memories, gone, reader=reader, marks=marks, again=again)
+        marks, again = [piece.mark for piece in pieces], first >= before
+        kept = await keep_memories(self.store, self.scope, memories, gone, reader=reader, marks=marks, again=again)
         self.dropped += dropped
-        if not self._is_new:
-            self._stops |= {piece.leaf: piece.stop for piece in pieces}
+        stops |= {piece.leaf: piece.stop for piece in pieces}
         for one, memory in zip(kept, memories, strict=False):
             notify_of_memory(self.worker.notify, one, memory.metadata)
 
@@ -212,7 +207,7 @@ class MemoryExtractor:
         self.last_error = str(error) if known else type(error).__name__
         logger.warning("memories could not be learned", extra={"cause": type(error).__name__})
 
-    async def _read_by_model(self, piece: _Piece, caller: Caller) -> tuple[list[Item], int]:
+    async def _read_by_model(self, piece: _Piece, caller: Caller) -> tuple[list[Item], list[str], int]:
         """Return what a model proposes, or has proposed before, and how many the record does not bear out."""
         recipe, hashes, segment = self.worker.recipe, self.log.hashes, self._segment(piece.leaf)
         most, entries = recipe.memory_tokens, self.log.entries[piece.start : piece.stop]
@@ -225,15 +220,13 @@ class MemoryExtractor:
             return recipe.job("memory", key, content=content, max_tokens=most, entries=place)
 
         async def ask() -> SummaryReply:
-            if self._is_new:
-                raise SummarizerNotReady("the log was replaced meanwhile")
             return await caller.summarize(await anyio.to_thread.run_sync(job, abandon_on_cancel=True))
 
         found, dropped = decode_items(await self.worker.answered_once(key, ask))
         within = (item for item in found if item.message <= len(entries))
-        return [item._replace(message=piece.start + item.message - 1) for item in within], dropped
+        return [item._replace(message=piece.start + item.message - 1) for item in within], [], dropped
 
-    async def _read_by_rules(self, pieces: Sequence[_Piece]) -> tuple[list[Item], list[str]]:
+    async def _read_by_rules(self, pieces: Sequence[_Piece]) -> tuple[list[Item], list[str], int]:
         """Return what the human stated in some pieces of the log, oldest first, each once, and what holds no longer."""
         log, rules = self.log.entries, self.log.rules.facts()
         within = {index for piece in pieces for index in range(piece.start, piece.stop)}
@@ -251,13 +244,13 @@ class MemoryExtractor:
         read = {item.text: item for item in sorted(found, key=lambda item: item.message)}
         newest = [item._replace(text=item.text[:2_000]) for item in list(read.values())[-50:]]
         if (redact := self.redact) is None:
-            return newest, gone
+            return newest, gone, 0
 
         # What is learnt leaves its session, so it is redacted. It may hold a part of what is only known as a secret as
         # a whole, unless it stands in what is left of its message.
         sources = [(item, log[item.message]) for item in newest]
 
-        def clean() -> tuple[list[Item], list[str]]:
+        def clean() -> tuple[list[Item], list[str], int]:
             kept: list[Item] = []
             for item, entry in sources:
                 source = entry.read(item.message)
@@ -266,7 +259,7 @@ class MemoryExtractor:
                 if text in left:
                     is_left = about.removeprefix("owner of ").casefold() in left.casefold()
                     kept.append(item._replace(text=text, about=about if is_left else ""))
-            return kept, list(map(redact, gone))
+            return kept, list(map(redact, gone)), 0
 
         return await anyio.to_thread.run_sync(clean, abandon_on_cancel=True)
 

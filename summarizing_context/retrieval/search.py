@@ -19,7 +19,7 @@ from typing import Any
 
 import anyio.to_thread
 
-from summarizing_context.errors import MessageError, SettingsError, StoreError, briefly
+from summarizing_context.errors import SettingsError, StoreError, briefly
 from summarizing_context.messages.reading import check_message, encodable
 from summarizing_context.messages.search_terms import UNSPACED, query_terms, stem, stems, words_of
 from summarizing_context.retrieval.embeddings import NEAR, EmbeddingSearch
@@ -101,14 +101,18 @@ class Memory:
 
     async def update(self, id: str, content: str, metadata: Mapping[str, Any] | None = None) -> None:
         """Replace what a memory says, and its metadata if given. Raises `MemoryNotFoundError`."""
-        self._session.check(writes=True)
-        given = None if metadata is None else _checked_metadata(metadata)
-        await update_memory(self._memory_store, self._scope, _checked_id(id), _checked(content), given)
+        await self._change(id, _checked(content), None if metadata is None else _checked_metadata(metadata))
 
     async def forget(self, id: str) -> None:
         """Remove a memory; its bytes leave the file with the store's next `purge`. Raises `MemoryNotFoundError`."""
+        await self._change(id, None)
+
+    async def _change(self, id: object, content: str | None, metadata: Mapping[str, Any] | None = None) -> None:
         self._session.check(writes=True)
-        await update_memory(self._memory_store, self._scope, _checked_id(id), None)
+        if not isinstance(id, str):
+            kind = type(id).__name__
+            raise SettingsError(f"a memory's id is a string, as store() and retrieve() return it; not {kind}")
+        await update_memory(self._memory_store, self._scope, id, content, metadata)
 
     async def close(self) -> None:
         if self._looking is not None:
@@ -195,19 +199,11 @@ def _checked(content: object) -> str:
     return content
 
 
-def _checked_id(id: object) -> str:
-    if not isinstance(id, str):
-        raise SettingsError(f"a memory's id is a string, as store() and retrieve() return it; not {type(id).__name__}")
-    return id
-
-
-def _checked_metadata(metadata: object) -> dict[str, Any]:
+def _checked_metadata(metadata: Any) -> dict[str, Any]:
     """Return a copy, made of JSON values."""
-    if not isinstance(metadata, Mapping):
-        raise SettingsError(f"a memory's metadata is a mapping of JSON values, not {type(metadata).__name__}")
     try:
         copied: dict[str, Any] = check_message({"role": "user", "content": "", "metadata": dict(metadata)})["metadata"]
-    except MessageError as error:
+    except (TypeError, ValueError) as error:
         raise SettingsError(f"a memory's metadata is a mapping of JSON values; {error}") from error
     return copied
 

@@ -9,9 +9,8 @@ import httpx
 import pytest
 
 from summarizing_context import Settings
-from summarizing_context.assembly import make_embedder
 from summarizing_context.errors import SettingsError, SummarizerError, SummarizerRateLimited
-from summarizing_context.retrieval.embeddings import OpenAIEmbedder
+from summarizing_context.retrieval.embeddings import OpenAIEmbedder, make_embedder
 
 from .mocking import mocked
 
@@ -98,7 +97,8 @@ def test_the_key_of_the_environment_goes_to_the_address_of_the_environment_or_of
     with pytest.raises(SettingsError, match="is not sent"):
         make_embedder(replace(settings, api_key="key-of-summarizer"), read_only=False)
     monkeypatch.setenv("OPENAI_BASE_URL", "https://env.example/v1/")
-    for known in ("https://api.openai.com/v1/", "https://env.example/v1"):
-        OpenAIEmbedder("m", base_url=known)
+    alone = Settings(embedding="openai", embedding_model="e")
+    for known in ("https://api.openai.com/v1/", "https://env.example/v1", None):
+        assert make_embedder(replace(alone, embedding_base_url=known), read_only=False) is not None
     with pytest.raises(SettingsError, match="is not sent"):
-        OpenAIEmbedder("m", base_url="https://other.example/v1")
+        make_embedder(replace(alone, embedding_base_url="https://other.example/v1"), read_only=False)
