@@ -637,11 +637,11 @@ class SummarizingContext:
                 logger.warning("the past could not be searched for what a message is about: %s", error)
             session.last_error = str(error)
             return
-        await session.foreground.thawed()
-        if (log.version, len(log)) == newest and log.entries[-1] is entry:
-            self._recalled_for = newest
-            if recalled is not None:
-                await session.recall(recalled)
+        async with session.changing:  # and the log is not being replaced, nor read by a thread
+            if (log.version, len(log)) == newest and log.entries[-1] is entry and entry.recalled is None:
+                self._recalled_for = newest
+                if recalled is not None:
+                    await session.recall(recalled)
 
     async def _activate(self, request: ActivationRequest | None, focus: str | None = None) -> ActivationReport:
         session = self._session.check()

@@ -284,10 +284,11 @@ class MessageLog:
                 self._groups, self._cutter = GroupCutter(stop), SegmentCutter(self.cuts, stop)
                 continue
             closed, first_call, answered = self._groups.add(facts.calls, facts.answers, turn=human, held=facts.held)
-            entry.digest = facts.content
+            digest = facts.content
             if first_call >= 0 or answered:  # with its place in the group: the first call, and those that it answers
                 places = ",".join(map(str, (first_call, *answered)))
-                entry.digest = hashlib.sha256(facts.content + places.encode()).digest()
+                digest = hashlib.sha256(digest + places.encode()).digest()
+            entry.digest = digest  # in one step, for another log may hold the entry too
             if human:
                 self.humans.append(index)
                 verdict = self.verdicts.get(message_name(entry.data)) if self.verdicts else None

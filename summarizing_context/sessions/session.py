@@ -361,7 +361,7 @@ class Session:
         if derived:
             warning = "what was derived from messages could not be kept; it is derived again at the next opening"
             await self.keep(partial(self.store.save_facts, self.id, derived), warning)
-        load_pages(stored.verdicts, entries, self.counter)
+        await self.in_thread(partial(load_pages, stored.verdicts, entries, self.counter))
         await self.in_thread(partial(log.fill, entries))
         if self.learner is not None:
             self.learner.opened(len(log), stored.updated_at)
@@ -487,14 +487,17 @@ class Session:
         """Make `log` the whole log; the present one is made a checkpoint first if anything of it would be lost."""
         present, store = self.log, self.store
         async with self.changing:
-            durable = [entry for entry in log if not entry.facts.ephemeral]
-            keep = present.common_prefix(log)
+            places = [place for place, entry in enumerate(log) if not entry.facts.ephemeral]
+            durable, keep = [log[place] for place in places], present.common_prefix(log)
             if keep == len(present) == len(durable) and present.messages == keep and len(durable) == len(log):
                 return
-            for entry, before in zip(durable[keep:], present.entries[keep:], strict=False):
-                # hosts change what they put around a person's words, such as reminders; then its page stays
-                if before.recalled is not None and entry.read(0).reading.typed == before.read(0).reading.typed:
-                    entry.recalled = before.recalled
+            for at, before in enumerate(present.entries[keep : len(durable)], keep):
+                # hosts change what they put around a person's words, such as reminders; then its page stays, where what
+                # it cites stays
+                if (page := before.recalled) is not None:
+                    stays = max(page.cited, default=0) < keep and _typed(durable[at]) == _typed(before)
+                    durable[at] = msgspec.structs.replace(durable[at], recalled=page if stays else None)
+                    log[places[at]] = durable[at]
             pinned, filled = present.pinned, await self._filled(log)
 
             async def commit() -> None:
@@ -647,7 +650,11 @@ class Session:
             there = await self.store.checkpoints.load(self.id, id)
             entries, _ = await self.in_thread(partial(self._decoded, there.entries))
             pages = {page for _, _, marks in there.provider_views for page in _marks.decode(marks)[1]}
-            load_pages([row for _, row in placed_pages(pages, [one.data for one in entries])], entries, self.counter)
+            placed = [row for _, row in placed_pages(pages, [one.data for one in entries])]
+            await self.in_thread(partial(load_pages, placed, entries, self.counter))
+            before, same = self.log.humans, self.log.common_prefix(entries)
+            for at in before[: bisect_left(before, same)]:  # that behind the newest message of then may have come later
+                entries[at].recalled = entries[at].recalled or self.log.entries[at].recalled
             filled = await self._filled(entries, states.cuts_of(one.state for one in there.provider_views)[0])
             back = partial(self.foreground.change, partial(self._go_back, filled, there))
             id = there.checkpoint.id
@@ -844,6 +851,10 @@ class Session:
         if len(self.log.segments) != self._segments_seen and not self.closed:
             self._segments_seen = len(self.log.segments)
             self.wake()
+
+
+def _typed(entry: Entry) -> tuple[str, ...]:
+    return entry.read(0).reading.typed
 
 
 def _listed(values: object, wrong: Exception) -> list[Any]:
