@@ -585,7 +585,7 @@ class Session:
     def present(self, name: str | None) -> base.Present:
         """Return what a checkpoint of this name keeps beside the log: what each provider is shown, with the pages."""
         log, shown = self.log, self.views.provider_views
-        first = bisect_left(log.humans, min((one.state.stop for one in shown), default=0))
+        first = bisect_left(log.humans, min((one.state.stop for one in shown), default=len(log)))
         recalled = ((at, entry.data, entry.recalled) for at in log.humans[first:] for entry in [log.entries[at]])
         pages = [stored_page(at, data, page).verdict for at, data, page in recalled if page is not None]
         views = [

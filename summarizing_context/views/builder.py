@@ -221,7 +221,7 @@ class Viewer:
     @property
     def covers(self) -> bool:
         """Whether any view shows summaries in place of messages."""
-        return any(one.state.stop > self._log.leading_count for one in self._provider_views.values())
+        return any(one.state.stop > self._log.leading_count for one in self.provider_views)  # a thread may add one
 
     def _count_repairs(self, items: Sequence[TailItem]) -> None:
         """Count those of these items that have not been counted."""
