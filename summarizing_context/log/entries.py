@@ -264,20 +264,11 @@ def stored_page(index: int, entry: Entry) -> tuple[StoredVerdict, ...]:
         return ()
     text = decode_message(recalled.page.data)["content"].encode("utf-8", "surrogatepass")
     page = msgspec.msgpack.encode((index, sorted(recalled.cited), text))
-    return (StoredVerdict(_name_at(index, entry.data), PAGES, page),)
+    return (StoredVerdict(page_name(index, entry.data), PAGES, page),)
 
 
-def placed_pages(pages: Iterable[bytes], log: Sequence[bytes]) -> list[tuple[int, StoredVerdict]]:
-    """Return the rows of pages that stood in another store, each with its place; none for one that cannot be read."""
-    rows: list[tuple[int, StoredVerdict]] = []
-    for page in pages:
-        with suppress(msgspec.MsgspecError):
-            if 0 <= (index := _pages.decode(page)[0]) < len(log):
-                rows.append((index, StoredVerdict(_name_at(index, log[index]), PAGES, page)))
-    return rows
-
-
-def _name_at(index: int, data: bytes) -> bytes:
+def page_name(index: int, data: bytes) -> bytes:
+    """Name the page behind a message of these bytes at a place."""
     return message_name(b"%d %b" % (index, data))
 
 
@@ -328,15 +319,15 @@ class Intake:
         return *stored_verdict(entry.data, verdict), *stored_page(index, entry)
 
     def take(self, stored: Iterable[StoredVerdict], log: Sequence[Entry]) -> None:
-        """Take what the store keeps beside entries: verdicts, and pages that the entries of a log show again. What
-        cannot be read is left out, and so is a page of another message."""
+        """Take what the store keeps beside entries: verdicts, and pages that the entries of a log show again, those
+        without a name in any case. What cannot be read is left out, and so is a page of another message."""
         for row in stored:
             with suppress(msgspec.MsgspecError, UnicodeDecodeError):
                 if row.version == VERDICTS:
                     self.verdicts[row.digest] = _verdicts.decode(row.verdict)
                 elif row.version == PAGES:
                     index, cited, data = _pages.decode(row.verdict)
-                    if 0 <= index < len(log) and row.digest == _name_at(index, log[index].data):
+                    if 0 <= index < len(log) and row.digest in (b"", page_name(index, log[index].data)):
                         text = data.decode("utf-8", "surrogatepass")
                         log[index].recalled = Recalled.made(text, self.counter.count(text), cited)
 

@@ -26,7 +26,7 @@ import msgspec
 from summarizing_context import errors
 from summarizing_context.concurrency import Events, finish_despite_cancellation, in_turns, running_loop
 from summarizing_context.errors import MessageError, SettingsError, StoreError, UndoError, briefly
-from summarizing_context.log.entries import Entry, Intake, Recalled, decode_entry, placed_pages, stored_page
+from summarizing_context.log.entries import PAGES, Entry, Intake, Recalled, decode_entry, stored_page
 from summarizing_context.log.message_log import MessageLog, PinList
 from summarizing_context.log.tree import stand_ins
 from summarizing_context.messages.reading import canonical_json, check_message, listed
@@ -607,7 +607,7 @@ class Session:
             there = await self.store.checkpoints.load(self.id, id)
             entries, _ = await self.in_thread(partial(self._decoded, there.entries))
             pages = {page for _, _, marks in there.provider_views for page in _marks.decode(marks)[1]}
-            then = [row for _, row in placed_pages(pages, [one.data for one in entries])]
+            then = [base.StoredVerdict(b"", PAGES, page) for page in pages]
             await self.in_thread(partial(self.intake.take, then, entries))
             before, same = self.log.humans, self.log.common_prefix(entries)
             for at in before[: bisect_left(before, same)]:  # that behind the newest message of then may have come later
