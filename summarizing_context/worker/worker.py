@@ -148,10 +148,9 @@ class Worker:
         thinking, yield_now = self.settings.summarize_thinking, self.background.yield_now
         self._sources = Sources(self.recipe.redact, thinking=thinking, yield_now=yield_now)  # redacts before it is cut
         self._concurrency = max(self.settings.concurrency, _ASKED_AT_ONCE * (self.settings.workers != "own"))
+        # messages of the log from which on it works in any case
         part = inf if self.settings.max_messages is None else int(self.settings.start_at * self.settings.max_messages)
-        self._start_messages = (
-            self.settings.summarize_threshold or part
-        )  # in the log, from which on it works in any case
+        self._start_messages = self.settings.summarize_threshold or part
         self._owner: asyncio.Task[None] | None = None
         self._awake, self._changed = anyio.Event(), anyio.Event()
         self._stopped = False
@@ -239,10 +238,9 @@ class Worker:
 
     def _past_start(self) -> bool:
         """Whether the log is large enough to be worked on."""
-        if self.read_only or self.settings.strategy == "truncate":
-            return False
+        works = not self.read_only and self.settings.strategy != "truncate"
         is_large = self.log.tokens[-1] > self.start_tokens() or len(self.log) >= self._start_messages
-        return is_large or self.summaries.is_requested
+        return works and (is_large or self.summaries.is_requested)
 
     def _startable(self) -> Iterator[Want]:
         """Yield the summaries that may be begun now."""
