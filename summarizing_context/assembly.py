@@ -8,6 +8,7 @@ import os
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,7 +17,6 @@ from typing import Any, NoReturn, Protocol, cast
 from summarizing_context.concurrency import Clock, Events, WorkerThread, choose_clock, running_loop
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import MissingExtraError, SettingsError
-from summarizing_context.extraction.tool_calls import ToolRules
 from summarizing_context.log.entries import Intake
 from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import Foreground, MessageLog
@@ -165,13 +165,12 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
             caller = postgres_door("pool").PoolCaller(settings, store, None if is_extractive else own_caller)
 
         # what finds by meaning
-        is_own, embedding_search = options.embedder is None, None
+        is_own, by_meaning = options.embedder is None, None
         embedder = make_embedder(settings, read_only=options.read_only) if is_own else options.embedder
         if embedder is not None:
             vectors = make_vectors(settings, store.vectors, read_only=options.read_only)
             vectors.check_usable()
-            timeout = settings.call_timeout
-            embedding_search = EmbeddingSearch(embedder, vectors, redact=redact, timeout=timeout, owned=is_own)
+            by_meaning = EmbeddingSearch(embedder, vectors, redact=redact, timeout=settings.call_timeout, owned=is_own)
         elif settings.vector_store == "chroma" and not options.read_only:
             raise SettingsError(
                 "vector_store = 'chroma' needs an embedding, for its own is not used; set embedding_model (with "
@@ -179,7 +178,6 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
             )
 
         # the session
-        notify = make_notify(options.events, settings.session_id)
         counting = WorkerThread("counting")
         for close in (background.close, counting.close, own_caller.close):  # before the store
             opened.push_async_callback(close)
@@ -188,18 +186,15 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
             with foreground:  # else background work leaves the event loop no turn
                 return await counting.run(work)
 
-        tool_rules, kept = ToolRules(settings.ledger_rules), options.keep_system
         counted = settings.max_messages or settings.summarize_threshold
         every = None if counted is None or is_extractive else max(1, counted // 2)  # messages of a segment
-        log = MessageLog(settings, keep_system=kept, plans=tool_rules, every=every, foreground=foreground)
-        summaries = SummaryCache(log, maker=recipe.maker, settings=settings)
-        ledger = SessionLedger(log, tool_rules, error_line, decisions)
+        log = MessageLog(settings, keep_system=options.keep_system, every=every, foreground=foreground)
+        summaries = SummaryCache(log, maker=recipe.maker)
+        ledger = SessionLedger(log, error_line, decisions)
 
         # what makes the summaries, in the background
         provider = None if is_extractive or options.summarizer is not None else settings.summarizer
         worker = Worker(
-            settings=settings,
-            log=log,
             summaries=summaries,
             ledger=ledger,
             store=store,
@@ -208,7 +203,7 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
             origin={"made_by": recipe.maker, "provider": provider, "model": caller.model},
             clock=clock,
             background=background,
-            notify=notify,
+            notify=make_notify(options.events, settings.session_id),
             read_only=options.read_only,
         )
         if isinstance(caller, ResilientSummarizer):
@@ -238,15 +233,14 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
         views = Viewer(Sources(log, summaries, ledger, settings, prices_of_rows), counter.name, native)
         session = Session(views, worker, learner=learner, intake=intake, announce=options.announce)
         await session.load()
-        closing = opened.pop_all()
-    return SummarizingContext(
-        session,
-        caller=own_caller,
-        models=models,
-        embedding_search=embedding_search,
-        warns_of_room=options.warns_of_room,
-        closing=closing,
-    )
+        return SummarizingContext(
+            session,
+            caller=own_caller,
+            models=models,
+            embedding_search=by_meaning,
+            warns_of_room=options.warns_of_room,
+            closing=opened.pop_all(),
+        )
 
 
 def make_vectors(settings: Settings, in_sqlite: VectorStore, *, read_only: bool) -> VectorStore:
@@ -259,8 +253,7 @@ def make_vectors(settings: Settings, in_sqlite: VectorStore, *, read_only: bool)
     if is_address(path):
         raise SettingsError("vector_store = 'chroma' needs a store in a file; leave it out with postgresql://…")
     folder = None if path == ":memory:" else Path(f"{path}.chroma")
-    vectors: VectorStore = import_module("summarizing_context.contrib.chroma").ChromaVectors(in_sqlite, folder)
-    return vectors
+    return cast(VectorStore, import_module("summarizing_context.contrib.chroma").ChromaVectors(in_sqlite, folder))
 
 
 async def open_store(path: str | Path, *, read_only: bool = False, waits_for_disk: bool = True) -> SessionStore:
@@ -270,11 +263,9 @@ async def open_store(path: str | Path, *, read_only: bool = False, waits_for_dis
     Stores on one file share a thread and a connection, those of one event loop with equal options.
     """
     Settings(store=path)  # refuses an address that is none of a store
-    store: Any
-    if is_address(path):
-        store = postgres_door("store").PostgresStore(str(path), read_only=read_only)
-    else:
-        store = SqliteStore(path, read_only=read_only, waits_for_disk=waits_for_disk)
+    sqlite = partial(SqliteStore, waits_for_disk=waits_for_disk)
+    kind: Any = postgres_door("store").PostgresStore if is_address(path) else sqlite
+    store = kind(str(path), read_only=read_only)
     await store.open()
     return cast(SessionStore, store)
 

@@ -634,9 +634,10 @@ class SummarizingContext:
                 logger.warning("the past could not be searched for what a message is about: %s", error)
             session.last_error = str(error)
             return
-        await session.foreground.thawed()
-        if recalled is not None and (log.version, len(log)) == newest and log.entries[-1] is entry:
-            await session.recall(recalled)
+        async with session.changing:  # and the log is not being replaced, nor read by a thread
+            is_newest = (log.version, len(log)) == newest and log.entries[-1] is entry
+            if recalled is not None and is_newest and entry.recalled is None:
+                await session.recall(recalled)
 
     async def _activate(self, request: ActivationRequest | None, focus: str | None = None) -> ActivationReport:
         session = self._session.check()

@@ -254,49 +254,21 @@ def stored_verdict(data: bytes, verdict: Verdict | None) -> tuple[StoredVerdict,
     return () if verdict is None else (StoredVerdict(message_name(data), VERDICTS, msgspec.json.encode(verdict)),)
 
 
-def load_verdicts(stored: Iterable[StoredVerdict]) -> dict[bytes, Verdict]:
-    """What models have said of the rules in messages, by `message_name`. What cannot be read is asked for again."""
-    verdicts: dict[bytes, Verdict] = {}
-    for row in stored:
-        with suppress(msgspec.MsgspecError):
-            if row.version == VERDICTS:
-                verdicts[row.digest] = _verdicts.decode(row.verdict)
-    return verdicts
-
-
 PAGES = "page-1"  # version under which pages are kept, as verdicts are
 _pages = msgspec.msgpack.Decoder(tuple[int, list[int], bytes])
 
 
-def stored_page(index: int, data: bytes, recalled: Recalled) -> StoredVerdict:
-    """Return what the store keeps of the page behind the message of these bytes at a place."""
+def stored_page(index: int, entry: Entry) -> tuple[StoredVerdict, ...]:
+    """What the store keeps of the page behind an entry at a place; nothing where there is none."""
+    if (recalled := entry.recalled) is None:
+        return ()
     text = decode_message(recalled.page.data)["content"].encode("utf-8", "surrogatepass")
     page = msgspec.msgpack.encode((index, sorted(recalled.cited), text))
-    return StoredVerdict(_name_at(index, data), PAGES, page)
+    return (StoredVerdict(page_name(index, entry.data), PAGES, page),)
 
 
-def placed_pages(pages: Iterable[bytes], log: Sequence[bytes]) -> list[tuple[int, StoredVerdict]]:
-    """Return the rows of pages that stood in another store, each with its place; none for one that cannot be read."""
-    rows: list[tuple[int, StoredVerdict]] = []
-    for page in pages:
-        with suppress(msgspec.MsgspecError):
-            if 0 <= (index := _pages.decode(page)[0]) < len(log):
-                rows.append((index, StoredVerdict(_name_at(index, log[index]), PAGES, page)))
-    return rows
-
-
-def load_pages(stored: Iterable[StoredVerdict], log: Sequence[Entry], counter: TokenCounter) -> None:
-    """Have entries of a log show their pages again. One of another message, or that cannot be read, is left out."""
-    for row in stored:
-        with suppress(msgspec.MsgspecError, UnicodeDecodeError):
-            if row.version == PAGES:
-                index, cited, data = _pages.decode(row.verdict)
-                if 0 <= index < len(log) and row.digest == _name_at(index, log[index].data):
-                    text = data.decode("utf-8", "surrogatepass")
-                    log[index].recalled = Recalled.made(text, counter.count(text), cited)
-
-
-def _name_at(index: int, data: bytes) -> bytes:
+def page_name(index: int, data: bytes) -> bytes:
+    """Name the page behind a message of these bytes at a place."""
     return message_name(b"%d %b" % (index, data))
 
 
@@ -306,7 +278,7 @@ class Intake:
 
     counter: TokenCounter
     in_thread: Callable[[Callable[[], Any]], Awaitable[Any]]
-    verdicts: Mapping[bytes, Verdict]
+    verdicts: dict[bytes, Verdict]  # of the log, by `message_name`
 
     async def one(self, message: object) -> Entry:
         """The entry of a message. Raises `MessageError`."""
@@ -339,11 +311,25 @@ class Intake:
 
     def stored(self, entry: Entry, index: int = 0) -> StoredEntry:
         """Return what the store keeps of an entry; `index` is the place of one that has a page."""
+        return StoredEntry(entry.data, self.stored_facts(entry), self.beside(entry, index))
+
+    def beside(self, entry: Entry, index: int) -> tuple[StoredVerdict, ...]:
+        """Return what the store keeps beside an entry: a verdict on its rules, and its page."""
         verdict = self.verdicts.get(message_name(entry.data)) if self.verdicts and entry.facts.human else None
-        rows = stored_verdict(entry.data, verdict)
-        if entry.recalled is not None:
-            rows = *rows, stored_page(index, entry.data, entry.recalled)
-        return StoredEntry(entry.data, self.stored_facts(entry), rows)
+        return *stored_verdict(entry.data, verdict), *stored_page(index, entry)
+
+    def take(self, stored: Iterable[StoredVerdict], log: Sequence[Entry]) -> None:
+        """Take what the store keeps beside entries: verdicts, and pages that the entries of a log show again, those
+        without a name in any case. What cannot be read is left out, and so is a page of another message."""
+        for row in stored:
+            with suppress(msgspec.MsgspecError, UnicodeDecodeError):
+                if row.version == VERDICTS:
+                    self.verdicts[row.digest] = _verdicts.decode(row.verdict)
+                elif row.version == PAGES:
+                    index, cited, data = _pages.decode(row.verdict)
+                    if 0 <= index < len(log) and row.digest in (b"", page_name(index, log[index].data)):
+                        text = data.decode("utf-8", "surrogatepass")
+                        log[index].recalled = Recalled.made(text, self.counter.count(text), cited)
 
     def stored_facts(self, entry: Entry) -> bytes:
         """Return the facts of an entry, behind checksums of the message's bytes and of their own."""

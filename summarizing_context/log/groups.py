@@ -179,6 +179,8 @@ class LogGroup(NamedTuple):
 
 def _show_group(group: Sequence[PlacedMessage], *, closed: bool) -> list[Piece]:
     """The pieces of a group in the order of the view. Those of an open group are a prefix of what it will show."""
+    if closed and not any(part.half for read in group for part in read.reading.parts):
+        return [Piece(read.seq, read.message) for read in group]
     if closed and (alone := _alone(group)):
         left = [_without(read, alone) for read in group]
         cut = {read.seq for read, before in zip(left, group, strict=True) if read is not before}
@@ -230,7 +232,8 @@ def show_groups(groups: Sequence[LogGroup], *, closed: bool) -> list[list[Piece]
     ends = [0]
     for group in groups:
         start, is_closed = 0, closed or group is not groups[-1]
-        for each in (*group.passing, None):
+        shown += [] if group.passing else _show_group(group.reads, closed=is_closed)
+        for each in (*group.passing, None) if group.passing else ():
             stop, cutter = len(group.reads), GroupCutter(start)
             if each is not None:
                 stop = bisect_left(group.reads, each.seq, lo=start, key=lambda read: read.seq)

@@ -24,8 +24,6 @@ from summarizing_context.log.ledger import SAID, Fact
 COMPACT = "context_compact"  # the tool with which an agent says that a task is done; clients set words before it
 MAX_NOTE = 2_000  # characters of what it keeps
 
-_FILE_ROLES = frozenset({Role.USER, Role.SYSTEM, Role.DEVELOPER})  # of messages that may hold a file
-
 
 class KeptText(NamedTuple):
     """The text of an instruction file, or what the agent kept of a task that it called done, which may be empty."""
@@ -53,8 +51,8 @@ class Plan:
 class KeptTexts:
     """Instruction files and plans of a growing log."""
 
-    def __init__(self, tools: ToolRules | None = None) -> None:
-        self._tools = ToolRules() if tools is None else tools
+    def __init__(self, tools: ToolRules) -> None:
+        self._tools = tools
         self._files: dict[str, KeptText] = {}  # the newest, by name
         self._unread: list[tuple[int, Entry]] = []  # messages that may hold files: these may be long
         self._newest = PlanItems()
@@ -66,7 +64,7 @@ class KeptTexts:
 
     def add(self, index: int, entry: Entry) -> None:
         facts, data = entry.facts, entry.data
-        if facts.role in _FILE_ROLES and may_hold_files(data):
+        if facts.role in (Role.USER, Role.SYSTEM, Role.DEVELOPER) and may_hold_files(data):
             self._unread.append((index, entry))
         takes_part = not self._waiting.keys().isdisjoint(facts.answers)
         if facts.calls and not takes_part:  # the name of a tool that plans, or ends a task, may stand in its bytes

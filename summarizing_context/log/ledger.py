@@ -16,7 +16,6 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple, get_args
 
 from summarizing_context.extraction import tool_calls
-from summarizing_context.extraction.tool_calls import ToolRules
 from summarizing_context.extraction.touches import LOOKS, Kind, Touch, touches_of
 from summarizing_context.log.entries import Entry
 from summarizing_context.log.groups import OpenCalls
@@ -109,11 +108,10 @@ Unread = tuple[int, int, int, Sequence[tuple[int, Sequence[Entry]]]]
 
 @dataclass(eq=False)
 class SessionLedger(Ledger):
-    """The ledger of one session. Groups are read by one table of rules. `error_line`, of a result and whether it
+    """The ledger of one session. `error_line`, of a result and whether it
     failed, and `quotes`, the decisions in a human's text, are shared with the extractive summarizer."""
 
     log: MessageLog
-    rules: ToolRules
     error_line: Callable[[str, bool], str]
     quotes: Callable[[str], Sequence[str]]
 
@@ -184,6 +182,6 @@ class SessionLedger(Ledger):
                     results[answered[1]] = at, part
         for number, (at, call) in enumerate(calls):
             last, result = results.get(number, (at, None))
-            touches = touches_of(call, result, self.rules, self.error_line)
+            touches = touches_of(call, result, self.log.tools, self.error_line)
             found += (touch._replace(start=at, stop=last + 1) for touch in touches)
         return sorted(found, key=attrgetter("start"))

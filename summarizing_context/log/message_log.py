@@ -137,7 +137,6 @@ class Foreground:
 
 
 _FRESH = 64  # entries that are kept parsed: more than come between two views
-_LEADING = (Role.SYSTEM, Role.DEVELOPER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,13 +176,13 @@ class MessageLog:
     settings: Settings
     _: KW_ONLY
     keep_system: bool = True  # else system rows between others stay only as long as other rows do
-    plans: ToolRules | None = None
     every: int | None = None  # messages after which a segment ends at the latest
     foreground: Foreground = field(default_factory=Foreground)
+    verdicts: dict[bytes, Verdict] = field(default_factory=dict)  # what a model said of rules, by `message_name`
 
     def __post_init__(self) -> None:
         self._sources = Sources(thinking=self.settings.summarize_thinking)
-        self.verdicts: dict[bytes, Verdict] = {}  # what a model said of rules, by `message_name`
+        self.tools = ToolRules(self.settings.ledger_rules)
         self.version = 0  # how often the log was replaced
         self.bound_thinking: BoundThinking = "kept"
         self.pinned = PinList()  # by a call
@@ -205,7 +204,7 @@ class MessageLog:
         self.marked = array("q")  # critical messages, and system and developer rows between others
         self.states: dict[str, list[int]] = {}  # by what holds from these entries on
         self.rules = RuleLog()
-        self.kept_texts = KeptTexts(self.plans)
+        self.kept_texts = KeptTexts(self.tools)
         self._groups = GroupCutter()
 
     def begin(self, closings: Iterable[int], cuts: tuple[int, int, int, int]) -> None:
@@ -278,16 +277,17 @@ class MessageLog:
             self.tokens.append(self.tokens[-1] + cost)
             if index >= _FRESH:  # a long session is kept as bytes
                 held[index - _FRESH].fresh = None
-            is_leading = role in _LEADING
+            is_leading = role in (Role.SYSTEM, Role.DEVELOPER)
             if is_leading and index == self.leading_count:
                 self.leading_count = self.group_ends[0] = stop = index + 1
                 self._groups, self._cutter = GroupCutter(stop), SegmentCutter(self.cuts, stop)
                 continue
             closed, first_call, answered = self._groups.add(facts.calls, facts.answers, turn=human, held=facts.held)
-            entry.digest = facts.content
+            digest = facts.content
             if first_call >= 0 or answered:  # with its place in the group: the first call, and those that it answers
                 places = ",".join(map(str, (first_call, *answered)))
-                entry.digest = hashlib.sha256(facts.content + places.encode()).digest()
+                digest = hashlib.sha256(digest + places.encode()).digest()
+            entry.digest = digest  # in one step, for another log may hold the entry too
             if human:
                 self.humans.append(index)
                 verdict = self.verdicts.get(message_name(entry.data)) if self.verdicts else None
@@ -302,18 +302,15 @@ class MessageLog:
                 self.group_ends.append(stop)
                 self._cut(start, stop)
             self.kept_texts.add(index, entry)
-            self._show_page(index)
+            if entry.recalled is not None:
+                self.recall(entry.recalled)
         return self
 
     def recall(self, recalled: Recalled) -> None:
         """Have views show a page of the past behind the newest message."""
         self.entries[-1].recalled = recalled
-        self._show_page(len(self.entries) - 1)
-
-    def _show_page(self, index: int) -> None:
-        if (recalled := self.entries[index].recalled) is not None:
-            self.ephemeral.append((index + 1, recalled.page))
-            self.pages += 1
+        self.ephemeral.append((len(self.entries), recalled.page))
+        self.pages += 1
 
     def _cut(self, start: int, stop: int) -> None:
         for segment in self._cutter.add(start, self.entries[start:stop], ends=stop in self.closings):
@@ -340,7 +337,6 @@ class MessageLog:
             same = self.common_prefix(log)
             closings = (place for place in self.closings if place <= same)
         other = replace(self)
-        other.verdicts = self.verdicts
         other.begin(closings, self.cuts)
         return other
 

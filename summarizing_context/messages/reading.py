@@ -66,12 +66,17 @@ def check_message(message: object) -> Message:
         raise MessageError(f"a message cannot be read: {type(error).__name__} while copying it") from error
 
 
+def listed(messages: object) -> list[Any]:
+    """Return messages as they stand now. Raise `MessageError` for what is no list of any."""
+    if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Iterable):
+        raise MessageError(f"messages are a list of messages, not {type(messages).__name__}")
+    return list(messages)
+
+
 def parse_messages(messages: object) -> Iterator[tuple[Message, bytes]]:
     """Yield the copies that `check_message` makes of several messages, all as they stand now, each with its JSON bytes;
     the `MessageError` says which one is wrong."""
-    if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Iterable):
-        raise MessageError(f"messages are a list of messages, not {type(messages).__name__}")
-    given = list(messages)
+    given = listed(messages)
     with suppress(Exception):  # a copy without their texts, where all of it is plain: it is parsed as it is asked for
         copies = msgspec.to_builtins(given)
         if copies == given and {dict}.issuperset(map(type, given)):

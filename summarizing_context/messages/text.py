@@ -28,9 +28,14 @@ def cleaned(body: str) -> str:
     return re.sub(r"\n{3,}", "\n\n", body) if "\n\n\n" in body else body
 
 
+def flat(text: str) -> str:
+    """`text` on one line."""
+    return " ".join(text.split())
+
+
 def shown(text: str) -> str:
     """`text` on one line, without control characters; lone surrogates are replaced, for no store can encode them."""
-    line = " ".join(text.split())
+    line = flat(text)
     if line.isprintable():
         return line
     line = re.sub(r"[\x00-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]", "", line)

@@ -21,7 +21,7 @@ from summarizing_context.log.tree import Node, Segment, Sources
 from summarizing_context.messages.redaction import Redact, redact_reading
 from summarizing_context.messages.rendering import cut_results
 from summarizing_context.messages.search_terms import stems
-from summarizing_context.messages.text import cleaned, split_prose
+from summarizing_context.messages.text import cleaned, flat, split_prose
 from summarizing_context.stores.base import KeptMemory, MemoryScope, NewMemory, SummaryKey, keep_memories
 from summarizing_context.summarizers.base import Caller, SummaryJob, SummaryReply
 from summarizing_context.summarizers.resilience import RetrySchedule
@@ -232,10 +232,10 @@ class MemoryExtractor:
         within = {index for piece in pieces for index in range(piece.start, piece.stop)}
         facts = [fact for fact in rules if not fact.superseded]
         facts += (fact for fact in self.worker.ledger.facts() if fact.kind == "decision")
-        said = {_flat(fact.value) for fact in facts}
-        gone = sorted({_flat(fact.value) for fact in rules if fact.superseded} - said)
+        said = {flat(fact.value) for fact in facts}
+        gone = sorted({flat(fact.value) for fact in rules if fact.superseded} - said)
         found = [
-            Item("preference" if fact.kind == "constraint" else "decision", "", _flat(fact.value), fact.start, HUMAN)
+            Item("preference" if fact.kind == "constraint" else "decision", "", flat(fact.value), fact.start, HUMAN)
             for fact in facts
             if fact.start in within
         ]
@@ -254,18 +254,14 @@ class MemoryExtractor:
             kept: list[Item] = []
             for item, entry in sources:
                 source = entry.read(item.message)
-                left = _flat("\n".join(redact_reading(source.message, source.reading, redact).texts))
-                text, about = _flat(redact(item.text)), redact(item.about)
+                left = flat("\n".join(redact_reading(source.message, source.reading, redact).texts))
+                text, about = flat(redact(item.text)), redact(item.about)
                 if text in left:
                     is_left = about.removeprefix("owner of ").casefold() in left.casefold()
                     kept.append(item._replace(text=text, about=about if is_left else ""))
             return kept, list(map(redact, gone)), 0
 
         return await anyio.to_thread.run_sync(clean, abandon_on_cancel=True)
-
-
-def _flat(text: str) -> str:
-    return " ".join(text.split())
 
 
 def notify_of_memory(notify: Callable[[str, dict[str, object]], None], kept: KeptMemory, metadata: Any) -> None:
@@ -309,7 +305,7 @@ def _definitions(texts: Iterable[str], message: int) -> Iterator[Item]:
     """Yield the definitions in what a person said in one message; none of a document that was pasted."""
     ended = re.compile(r"(?<![\w.])(\d+(?:\.\d+)+\.)\s+(?=[A-Z])")  # with an address or a version
     lines = (ended.sub(r"\1\n", said) for text in texts for said in split_prose(text)[0])
-    sentences = [_flat(cleaned(sentence)) for line in lines for sentence in line.split("\n")]
+    sentences = [flat(cleaned(sentence)) for line in lines for sentence in line.split("\n")]
     for sentence in sentences if len(sentences) < 25 else ():
         if len(sentence) > 300 or sentence.rstrip("\"')* ").endswith("?"):
             continue

@@ -27,23 +27,12 @@ import msgspec
 from summarizing_context import errors
 from summarizing_context.concurrency import Events, finish_despite_cancellation, in_turns, running_loop
 from summarizing_context.errors import MessageError, SettingsError, StoreError, UndoError, briefly
-from summarizing_context.log.entries import (
-    Entry,
-    Intake,
-    Recalled,
-    decode_entry,
-    load_pages,
-    load_verdicts,
-    message_name,
-    placed_pages,
-    stored_page,
-    stored_verdict,
-)
+from summarizing_context.log.entries import PAGES, Entry, Intake, Recalled, decode_entry, stored_page
 from summarizing_context.log.message_log import MessageLog, PinList
 from summarizing_context.log.tree import stand_ins
-from summarizing_context.messages.reading import Message, canonical_json, check_message, decode_message, encode_message
+from summarizing_context.messages.reading import canonical_json, check_message, listed
 from summarizing_context.messages.text import GONE, shown
-from summarizing_context.models import UNKNOWN_CACHE, ModelPrice, ModelTable, PromptCache, ProviderWindow
+from summarizing_context.models import UNKNOWN_CACHE, ModelTable, ProviderWindow
 from summarizing_context.stores import base
 from summarizing_context.stores.base import Checkpoint
 from summarizing_context.views import view as states
@@ -111,7 +100,7 @@ class CacheLedger:
         self._waiting: list[tuple[Sent, Took | None]] = []  # still to be counted
         self._is_open = False  # of the last of them the provider has told nothing yet
         self._counted = CacheFigures()
-        self._is_cached = self._is_full = False  # a provider has told of its cache; a plain client's window is full
+        self._is_cached = False  # a provider has told of its cache
 
     def send(self, view: View, window: ProviderWindow) -> None:
         """Note a view of the session that goes out, the newest."""
@@ -147,18 +136,31 @@ class CacheLedger:
         """Return the figures as they stand now; of a request without a reply yet, what it is taken to take."""
         while len(self._waiting) > self._is_open:
             self._counted = self._with(*self._waiting.pop(0))
-        if not self._is_open:
-            return self._counted
-        before = self._is_cached, self._is_full
-        figures = self._with(*self._waiting[0])
-        self._is_cached, self._is_full = before
-        return figures
+        return self._with(*self._waiting[0]) if self._is_open else self._counted
 
     def _with(self, sent: Sent, told: Took | None) -> CacheFigures:
         """Return the figures with one more request."""
         model, price = sent.window.model, self._models.price_of(sent.window.model)
         cache = self._models.cache_of(model)
-        took = told or _estimate(sent, cache, price, sent.tokens, sent.kept if sent.is_warm else 0)
+
+        def estimate(total: int, kept: int) -> Took:  # of whose beginning so much is in the cache
+            read = kept if kept >= cache.min_tokens else 0
+            rest = total - read
+            if (
+                price is None or price.cache_write is None or total < cache.min_tokens
+            ):  # what is not read is plain input
+                return Took(rest, read)
+            return Took(0, read, 0, rest) if sent.lifetime > cache.seconds() else Took(0, read, rest)
+
+        def spent(whose: str, took: Took) -> dict[str, float | None]:  # added to the figures whose names begin so
+            cost, written = None, {"written": took.written, "written_long": took.written_long}
+            if price is not None:
+                cost = price.at(took.total).cost(took.total, took.output, took.read, **written)
+            tokens = took.input, took.read, took.written + took.written_long
+            names = ("requests", "input_tokens", "read_tokens", "written_tokens", "cost")
+            return {f"{whose}{name}": value for name, value in zip(names, (1, *tokens, cost), strict=True)}
+
+        took = told or estimate(sent.tokens, sent.kept if sent.is_warm else 0)
         scale = took.total / max(1, sent.tokens) if told is not None else 1.0
         was_cached = self._is_cached or told is None
         self._is_cached |= told is not None and took.total > took.input
@@ -166,49 +168,21 @@ class CacheLedger:
         # a beginning that stayed, and is paid for again
         kept = int(sent.kept * scale) if was_cached and sent.kept * scale >= cache.min_tokens else 0
         expired = kept > 0 and took.read < kept / 2 and (told is not None or not sent.is_warm)
-        more: dict[str, float | None] = {
-            "reported": int(told is not None),
-            "output_tokens": took.output,
-            "expiries": int(expired),
-            "expired_tokens": kept - took.read if expired else 0,
-            **_spent("", took, price),
-        }
+        more = {"reported": int(told is not None), "output_tokens": took.output, **spent("", took)}
+        more |= {"expiries": int(expired), "expired_tokens": kept - took.read if expired else 0}
 
         # what a plain client takes
         whole = int(sent.whole * scale)
         window = sent.window.window or (self._models.window_of(model) if model else None)
-        self._is_full |= window is not None and whole > window
-        if not self._is_full:
-            plain = Took(whole)
-            if self._is_cached or told is None:
-                plain = _estimate(sent, cache, price, whole, int(sent.plain_kept * scale))
-            more |= {**_spent("plain_", replace(plain, output=took.output), price), "compared_cost": more["cost"]}
+        has_room = self._counted.plain_requests == self._counted.requests  # so far
+        if has_room and (window is None or whole <= window):
+            is_cached = self._is_cached or told is None
+            plain = estimate(whole, int(sent.plain_kept * scale)) if is_cached else Took(whole)
+            more |= {**spent("plain_", replace(plain, output=took.output)), "compared_cost": more["cost"]}
         for name, value in more.items():
             before = getattr(self._counted, name)
             more[name] = None if before is None or value is None else before + value
         return replace(self._counted, **more)  # type: ignore[arg-type]
-
-
-def _spent(whose: str, took: Took, price: ModelPrice | None) -> dict[str, float | None]:
-    """Return what a request adds to the figures whose names begin so."""
-    written = {"written": took.written, "written_long": took.written_long}
-    cost = None if price is None else price.at(took.total).cost(took.total, took.output, took.read, **written)
-    return {
-        f"{whose}requests": 1,
-        f"{whose}input_tokens": took.input,
-        f"{whose}read_tokens": took.read,
-        f"{whose}written_tokens": took.written + took.written_long,
-        f"{whose}cost": cost,
-    }
-
-
-def _estimate(sent: Sent, cache: PromptCache, price: ModelPrice | None, total: int, kept: int) -> Took:
-    """Return what a request of so many tokens takes, of whose beginning so many are in the cache."""
-    read = kept if kept >= cache.min_tokens else 0
-    rest = total - read
-    if price is None or price.cache_write is None or total < cache.min_tokens:  # what is not read is plain input
-        return Took(rest, read)
-    return Took(0, read, 0, rest) if sent.lifetime > cache.seconds() else Took(0, read, rest)
 
 
 _marks = msgspec.json.Decoder(tuple[states.Marks, list[bytes]])  # of a view in a checkpoint, with its packed pages
@@ -357,12 +331,11 @@ class Session:
         closings, cuts = states.cuts_of(data for _, data in stored.activations)
         log.begin(closings, cuts if self.read_only and cuts else log.cuts)  # who only looks, sees it as it was cut
         self._kept_closings = set(log.closings)
-        log.verdicts.update(load_verdicts(stored.verdicts))
         entries, derived = await self.in_thread(partial(self._decoded, stored.entries))
         if derived:
             warning = "what was derived from messages could not be kept; it is derived again at the next opening"
             await self.keep(partial(self.store.save_facts, self.id, derived), warning)
-        load_pages(stored.verdicts, entries, self.counter)
+        await self.in_thread(partial(self.intake.take, stored.verdicts, entries))
         await self.in_thread(partial(log.fill, entries))
         if self.learner is not None:
             self.learner.opened(len(log), stored.updated_at)
@@ -381,12 +354,7 @@ class Session:
         if (latest := self.views.latest) is not None and latest.provider:  # a provider asked, in an earlier process
             budget, most = latest.state.room + self.views.system_rows.tokens, self.budget
             self.key, self.budget = latest.provider, min(budget, most) if self.settings.max_tokens_is_set else budget
-        self._begin_here()
-
-    def _begin_here(self) -> None:
-        """Count time and messages from the log as it was loaded or restored."""
-        self.requested_at = self.clock.now()  # the view of then comes first, before any for a cold cache
-        self._checkpoint_looked_for = len(self.log)
+        self.requested_at, self._checkpoint_looked_for = self.clock.now(), len(log)
 
     def _decoded(self, stored: Sequence[base.StoredEntry]) -> tuple[list[Entry], list[tuple[int, bytes]]]:
         """Return entries as the log holds them, and facts that were derived again, as the store keeps them."""
@@ -429,7 +397,7 @@ class Session:
         """Show a page behind the newest message, also when the session is opened again."""
         self.log.recall(recalled)
         newest = len(self.log) - 1
-        rows = [(newest, stored_page(newest, self.log.entries[newest].data, recalled))]
+        rows = [(newest, row) for row in stored_page(newest, self.log.entries[newest])]
         warning = "a page of the past could not be kept; views show it until the session is closed"
         await self.keep(partial(self.store.save_verdicts, self.id, rows), warning)
 
@@ -457,12 +425,10 @@ class Session:
         """Return the session. Raise where it may not be used, here and now."""
         if self.closed:
             raise errors.ContextClosedError(f"the context of session {self.id!r} is closed; open it again")
-        try:
-            loop = asyncio.get_running_loop()
-        except RuntimeError:  # of a plain function called outside of any loop
-            loop = self.loop
-        if loop is not self.loop:
-            raise errors.WrongEventLoopError("this context was opened in another event loop; open one for each loop")
+        other = "this context was opened in another event loop; open one for each loop"
+        with suppress(RuntimeError):  # of a plain function called outside of any loop
+            if asyncio.get_running_loop() is not self.loop:
+                raise errors.WrongEventLoopError(other)
         if writes and self.read_only:
             raise errors.StoreReadOnlyError("this context was opened with read_only=True; open it without, to write")
         return self
@@ -471,32 +437,34 @@ class Session:
         """Add entries at the end of the log, all of them or none: to the store, and once that has committed them, in
         memory, also where this call was cancelled. Calls at the same time are added in their order."""
         stored = [self.intake.stored(entry) for entry in entries if not entry.facts.ephemeral]
+        # behind a thread that reads the session
+        fill = partial(self.foreground.change, partial(self.log.fill, entries))
         with self.foreground:
             if stored:
-                await self.store.append(self.id, stored, partial(self._added, entries))
+                await self.store.append(self.id, stored, fill)
             else:
-                self._added(entries)
+                fill()
         await self.foreground.thawed()
-        self._wake_for_segments()  # for what a thread that read the session has held back
-        await self.checkpoint_if_due()
-
-    def _added(self, entries: Sequence[Entry]) -> None:
-        self.foreground.change(lambda: self.log.fill(entries))  # behind a thread that reads the session
         self._wake_for_segments()
+        await self.checkpoint_if_due()
 
     async def replace(self, log: list[Entry]) -> None:
         """Make `log` the whole log; the present one is made a checkpoint first if anything of it would be lost."""
         present, store = self.log, self.store
         async with self.changing:
-            durable = [entry for entry in log if not entry.facts.ephemeral]
-            keep = present.common_prefix(log)
+            places = [place for place, entry in enumerate(log) if not entry.facts.ephemeral]
+            durable, keep = [log[place] for place in places], present.common_prefix(log)
             if keep == len(present) == len(durable) and present.messages == keep and len(durable) == len(log):
                 return
-            for entry, before in zip(durable[keep:], present.entries[keep:], strict=False):
-                # hosts change what they put around a person's words, such as reminders; then its page stays
-                if before.recalled is not None and entry.read(0).reading.typed == before.read(0).reading.typed:
-                    entry.recalled = before.recalled
-            pinned, filled = present.pinned, await self._filled(log)
+            for at, before in enumerate(present.entries[keep : len(durable)], keep):
+                # hosts change what they put around a person's words, such as reminders; then its page stays, where what
+                # it cites stays
+                if (page := before.recalled) is not None:
+                    typed, then = (one.read(0).reading.typed for one in (durable[at], before))
+                    stays = typed == then and max(page.cited, default=0) < keep
+                    durable[at] = msgspec.structs.replace(durable[at], recalled=page if stays else None)
+                    log[places[at]] = durable[at]
+            pinned, filled = present.pinned, await self.in_thread(partial(present.beside(log).fill, log))
 
             async def commit() -> None:
                 # once committed it waits until no thread reads the session
@@ -505,10 +473,8 @@ class Session:
                     keep = present.common_prefix(log)
                     placed = list(enumerate(durable))[keep:]
                     rest = [self.intake.stored(entry, at) async for at, entry in in_turns(placed)]
-                now = None
-                if keep != len(present):
-                    name = f"before the log was {'replaced' if keep or rest else 'cleared'}"
-                    now = self.present(name)
+                name = f"before the log was {'replaced' if keep or rest else 'cleared'}"
+                now = None if keep == len(present) else self.present(name)
                 await store.replace(self.id, keep, rest, committed, now)
 
             with self.foreground:
@@ -526,9 +492,11 @@ class Session:
 
         Raises `MessageError` and `SettingsError`; then nothing is changed."""
         # as they are now, both: a host may go on with its lists while this waits for its turn
-        history = _listed(messages, MessageError(f"messages are a list of messages, not {type(messages).__name__}"))
-        wrong = SettingsError(f"keys is {briefly(keys)}; it is a list of strings, one for each message")
-        followed = None if keys is None else _listed(keys, wrong)
+        history, followed = listed(messages), None
+        if keys is not None:
+            if isinstance(keys, str | bytes | Mapping) or not isinstance(keys, Iterable):
+                raise SettingsError(f"keys is {briefly(keys)}; it is a list of strings, one for each message")
+            followed = list(keys)
         if followed is not None and len(followed) != len(history):
             raise SettingsError(f"keys has {len(followed)} of them for {len(history)} messages; give one for each")
         for at, key in enumerate(followed or ()):
@@ -574,24 +542,15 @@ class Session:
         await self.checkpoint_if_due()
         return FollowReport(len(new), kept, kept if lost else None)
 
-    async def _filled(self, log: Sequence[Entry], closings: set[int] | None = None) -> MessageLog:
-        """Return a new log of these entries, filled in a thread."""
-        filled = self.log.beside(log, closings)
-        await self.in_thread(partial(filled.fill, log))
-        return filled
-
     def present(self, name: str | None) -> base.Present:
         """Return what a checkpoint of this name keeps beside the log: what each provider is shown, with the pages."""
         log, shown = self.log, list(self.views.provider_views.values())
-        first = bisect_left(log.humans, min((one.state.stop for one in shown), default=0))
-        recalled = ((at, entry.data, entry.recalled) for at in log.humans[first:] for entry in [log.entries[at]])
-        pages = [stored_page(at, data, page).verdict for at, data, page in recalled if page is not None]
-        views = [
-            base.StoredProviderView(
-                one.key, states.encode_state(one.state), msgspec.json.encode((one.marks, pages)).decode()
-            )
-            for one in shown
-        ]
+        first = bisect_left(log.humans, min((one.state.stop for one in shown), default=len(log)))
+        pages = [row.verdict for at in log.humans[first:] for row in stored_page(at, log.entries[at])]
+        views = list[base.StoredProviderView]()
+        for one in shown:
+            marks = msgspec.json.encode((one.marks, pages)).decode()
+            views.append(base.StoredProviderView(one.key, states.encode_state(one.state), marks))
         return base.Present(self.log.version, len(self.log), name, views)
 
     def _replaced(self, filled: MessageLog, *, is_back: bool = False) -> None:
@@ -616,7 +575,8 @@ class Session:
             if (state := states.usable_state(self.log, data)) is not None:
                 self.log.take_interruptions(state.interruptions)
                 self.views.restore(key, state, _marks.decode(marks)[0])
-        self._begin_here()
+        # the view of then comes first, before any for a cold cache
+        self.requested_at, self._checkpoint_looked_for = self.clock.now(), len(self.log)
 
     async def save_checkpoint(self, name: str | None = None) -> Checkpoint:
         is_text = isinstance(name, str) and name.strip() and name.isprintable() and len(name) <= 200
@@ -647,19 +607,20 @@ class Session:
             there = await self.store.checkpoints.load(self.id, id)
             entries, _ = await self.in_thread(partial(self._decoded, there.entries))
             pages = {page for _, _, marks in there.provider_views for page in _marks.decode(marks)[1]}
-            load_pages([row for _, row in placed_pages(pages, [one.data for one in entries])], entries, self.counter)
-            filled = await self._filled(entries, states.cuts_of(one.state for one in there.provider_views)[0])
+            then = [base.StoredVerdict(b"", PAGES, page) for page in pages]
+            await self.in_thread(partial(self.intake.take, then, entries))
+            before, same = self.log.humans, self.log.common_prefix(entries)
+            for at in before[: bisect_left(before, same)]:  # that behind the newest message of then may have come later
+                entries[at].recalled = entries[at].recalled or self.log.entries[at].recalled
+            closings, _ = states.cuts_of(one.state for one in there.provider_views)
+            filled = await self.in_thread(partial(self.log.beside(entries, closings).fill, entries))
             back = partial(self.foreground.change, partial(self._go_back, filled, there))
             id = there.checkpoint.id
             now = self.present(f"before restoring {id}")
             made = await finish_despite_cancellation(self.store.checkpoints.restore(self.id, id, back, now))
             await self.worker.recall()
-            rows = []
-            async for at, entry in in_turns(list(enumerate(self.log.entries))):
-                if entry.facts.human and (verdict := self.log.verdicts.get(message_name(entry.data))):
-                    rows += [(at, row) for row in stored_verdict(entry.data, verdict)]
-                if entry.recalled is not None:
-                    rows.append((at, stored_page(at, entry.data, entry.recalled)))
+            placed = in_turns(list(enumerate(self.log.entries)))
+            rows = [(at, row) async for at, entry in placed for row in self.intake.beside(entry, at)]
             if rows:
                 warning = "rules and pages could not be kept; rules are asked for again when it is opened"
                 await self.keep(partial(self.store.save_verdicts, self.id, rows), warning)
@@ -673,9 +634,8 @@ class Session:
             self.views.refresh_pins()
 
         if changed != self.log.pinned:
-            await self.store.save_pins(
-                self.id, msgspec.json.encode(changed).decode(), partial(self.foreground.change, committed)
-            )
+            kept = msgspec.json.encode(changed).decode()
+            await self.store.save_pins(self.id, kept, partial(self.foreground.change, committed))
 
     def wake(self) -> None:
         """Have the background look for work, from the size of the log on from which a view may soon show summaries."""
@@ -687,10 +647,9 @@ class Session:
             self.learner.wake()
 
     def _start_tokens(self) -> float:
-        """Return the tokens of the log beyond which its summaries are made."""
-        if self.views.covers:
-            return -1.0  # every log has more
-        return self.settings.start_at * self.views.high_water(int(self.settings.max_tokens))
+        """Return the tokens of the log beyond which its summaries are made; below 0 where views show some already."""
+        high = self.views.high_water(int(self.settings.max_tokens))
+        return -1.0 if self.views.covers else self.settings.start_at * high
 
     def would_compact(self, memories: Sequence[str]) -> bool:
         if self.foreground.is_frozen:  # a thread decides about it
@@ -789,15 +748,14 @@ class Session:
         views = self.views
         async with self.changing:
             began = self.clock.now()
-            shown = None if views.latest is None else views.latest.key
-            own = [one for one in views.records if one.provider == shown]  # of the view that was shown last
+            latest = views.latest
+            own = [one for one in views.records if latest is not None and one.provider == latest.key]
             undone = states.last_to_undo(own or views.records, self.log.version)
             data = await self.store.state_before(self.id, undone.number)
             there = None if data is None else states.usable_state(self.log, data)
             if there is None:
                 raise UndoError("the previous view is no longer kept, or the log is cut differently now")
-            key, latest = undone.provider, views.latest
-            budget = self.budget
+            key, budget = undone.provider, self.budget
             if latest is None or (latest.key, latest.provider) != (key, self.key):
                 state = views.provider_views[key].state if key in views.provider_views else there
                 budget = state.room + views.system_rows.tokens
@@ -807,9 +765,8 @@ class Session:
             made = views.record(change, undone.number)
 
             async def commit() -> None:
-                view = change.provider_view
-                form = made.stored(states.encode_state(change.before))
-                await self.store.save_activation(self.id, view.key, states.encode_state(change.state), form)
+                form, state = made.stored(states.encode_state(change.before)), states.encode_state(change.state)
+                await self.store.save_activation(self.id, change.provider_view.key, state, form)
                 if not self._show(change, made, began):
                     raise UndoError("the view has changed meanwhile; look at activations() again")
                 if self.log.pinned.pins:
@@ -846,12 +803,6 @@ class Session:
             self.wake()
 
 
-def _listed(values: object, wrong: Exception) -> list[Any]:
-    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
-        raise wrong
-    return list(values)
-
-
 def _is_same(message: object, entry: Entry, at: int) -> bool:
     """Return whether a host's message is what the log holds, but for what `_plain` leaves out.
 
@@ -864,18 +815,16 @@ def _is_same(message: object, entry: Entry, at: int) -> bool:
         checked = check_message(message)
     except MessageError as error:
         raise MessageError(f"message {at}: {error}") from error
-    if encode_message(checked) == entry.data:
-        return True
-    return canonical_json(_plain(checked)) == canonical_json(_plain(decode_message(entry.data)))
+    return canonical_json(_plain(checked)) == canonical_json(_plain(entry.message()))
 
 
-def _plain(message: Message) -> Message:
+def _plain(message: dict[str, Any]) -> dict[str, Any]:
     """Return a message without cache marks, a single block of nothing but text written as a string."""
 
     def unmarked(value: dict[str, Any]) -> dict[str, Any]:
         return {name: part for name, part in value.items() if name != "cache_control"}
 
-    plain: Message = unmarked(message)
+    plain = unmarked(message)
     if isinstance(blocks := plain.get("content"), list):
         blocks = [unmarked(block) if isinstance(block, dict) else block for block in blocks]
         is_text = len(blocks) == 1 and isinstance(blocks[0], dict) and blocks[0].keys() == {"type", "text"}

@@ -9,7 +9,7 @@ from base64 import b64decode, b64encode
 from typing import Any
 
 from summarizing_context.errors import StoreCorruptError, StoreError
-from summarizing_context.log.entries import PAGES, PASSED, placed_pages, stored_verdict, unsealed
+from summarizing_context.log.entries import PAGES, PASSED, page_name, stored_verdict, unsealed
 from summarizing_context.messages.reading import check_message, decode_message, encode_message, read_message
 from summarizing_context.settings import Settings
 from summarizing_context.stores import base
@@ -26,10 +26,12 @@ async def export_session(store: base.SessionStore, info: base.SessionInfo) -> tu
     if stored is None:
         raise StoreError(f"session {info.session_id!r} is no longer in the store")
     messages, damaged = list[Any](), list[int]()
+    pages = {one.digest: b64encode(one.verdict).decode() for one in stored.verdicts if one.version == PAGES}
     for seq, entry in enumerate(stored.entries):
         try:
             unsealed(entry.message, entry.facts)
-            messages.append([decode_message(entry.message), b64encode(entry.facts).decode()])
+            facts, page = b64encode(entry.facts).decode(), pages.get(page_name(seq, entry.message))
+            messages.append([decode_message(entry.message), facts, page])
         except StoreCorruptError:
             damaged.append(seq)
     log = [entry.message for entry in stored.entries]
@@ -54,7 +56,6 @@ async def export_session(store: base.SessionStore, info: base.SessionInfo) -> tu
             for key, (one, place) in (await store.summaries_of(info.session_id)).items()
         ],
         "activations": [] if damaged else [(key, state.decode("latin-1")) for key, state in stored.activations],
-        "pages": [b64encode(one.verdict).decode() for one in stored.verdicts if one.version == PAGES and not damaged],
         "checkpoints": checkpoints,
         "memories": [[memory.content, memory.metadata, memory.updated_at] for memory in memories],
     }
@@ -69,7 +70,7 @@ async def import_session(store: base.SessionStore, document: dict[str, Any]) -> 
     settings = Settings(session_id=document["session_id"], project=document["project"])
     name, project = settings.session_id, settings.project
     entries = []
-    for message, facts in document["messages"]:
+    for seq, (message, facts, page) in enumerate(document["messages"]):
         checked = check_message(message)
         data, kept = encode_message(checked), b64decode(facts)
         try:
@@ -77,7 +78,8 @@ async def import_session(store: base.SessionStore, document: dict[str, Any]) -> 
         except StoreCorruptError:  # the message was changed in the document: read it again
             kept = b""
         verdict = PASSED if read_message(checked).human else None  # no model is asked for rules of an old conversation
-        entries.append(base.StoredEntry(data, kept, stored_verdict(data, verdict)))
+        shown = [] if page is None else [base.StoredVerdict(page_name(seq, data), PAGES, b64decode(page))]
+        entries.append(base.StoredEntry(data, kept, (*stored_verdict(data, verdict), *shown)))
     there = await store.load(name)
     for ours, its in zip(there.entries if there else (), entries, strict=False):
         if ours.message != its.message and decode_message(ours.message) != decode_message(its.message):
@@ -106,8 +108,6 @@ async def import_session(store: base.SessionStore, document: dict[str, Any]) -> 
                 await store.checkpoints.save(name, then)
         for provider_key, state in document["activations"]:
             await store.save_activation(name, provider_key, state.encode("latin-1"))
-        pages = map(b64decode, document.get("pages", ()))
-        await store.save_verdicts(name, placed_pages(pages, [entry.message for entry in entries]))
         await store.save_pins(name, document["pins"], lambda: None)
         if document["budget"] is not None:
             await store.save_request(name, document["budget"], document.get("title"))

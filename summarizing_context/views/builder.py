@@ -206,7 +206,8 @@ class Viewer:
     @property
     def covers(self) -> bool:
         """Whether any view shows summaries in place of messages."""
-        return any(one.state.stop > self._log.leading_count for one in self.provider_views.values())
+        shown = list(self.provider_views.values())  # a thread may add one
+        return any(one.state.stop > self._log.leading_count for one in shown)
 
     def _count_repairs(self, items: Sequence[TailItem]) -> None:
         """Count those of these items that have not been counted."""

@@ -32,6 +32,7 @@ from summarizing_context.log.entries import PASSED, Entry, Verdict, output_hash,
 from summarizing_context.messages.reading import encodable
 from summarizing_context.messages.redaction import redact_reading
 from summarizing_context.messages.rendering import render_typed
+from summarizing_context.messages.text import flat
 from summarizing_context.stores.base import SummaryKey
 from summarizing_context.summarizers.base import SummaryReply
 from summarizing_context.summarizers.native import Compactor, NativeRequest
@@ -85,7 +86,7 @@ def _read_reply(reply: str, spoken: Sequence[tuple[int, Entry, str]], earlier: S
     verdicts: dict[bytes, Verdict] = {}
     for number, (_, entry, _) in enumerate(spoken):
         said_in = [rule for (at, _), rule in rules.items() if at == number]
-        whole = _flat("\n".join(entry.read(0).reading.typed)) if said_in else ""
+        whole = flat("\n".join(entry.read(0).reading.typed)) if said_in else ""
         own = tuple(rule for rule in said_in if rule.quote in whole)  # not what the cut made
         verdicts[entry.data] = Verdict(own, tuple(sorted(quote for at, quote in ends if at == number)))
     return verdicts
@@ -103,13 +104,13 @@ def _found(quote: str, named: int, typed: Sequence[str]) -> tuple[int, str] | No
     pattern = rf"{pattern}(?![^\W_])" if words[-1].isascii() and words[-1].isalnum() else pattern
     for number in sorted(range(len(typed)), key=lambda number: (abs(number - named), number)):
         if found := re.search(pattern, typed[number].translate(_MARKS)):
-            return number, _flat(typed[number][found.start() : found.end()])
+            return number, flat(typed[number][found.start() : found.end()])
     return None
 
 
 def _words(quote: str) -> str:
     """The words of a quote in the form in which they are compared, without the marks around them."""
-    words = _flat(quote.translate(_MARKS))
+    words = flat(quote.translate(_MARKS))
     end = words.rfind(words[0]) if words and words[0] in "\"'" else 0
     return (words[1:end].strip() if end and not words[end + 1 :].strip(_ENDS) else words).rstrip(_ENDS)
 
@@ -167,7 +168,7 @@ class RuleCalls:
         def gather() -> tuple[list[str], str]:
             """Return the quotes of earlier rules, oldest first, and the content of the request."""
             # none of which a part may not be told
-            rules = [rule for rule, entry in known if recipe.redact is None or rule.quote in _flat(typed(entry))][::-1]
+            rules = [rule for rule, entry in known if recipe.redact is None or rule.quote in flat(typed(entry))][::-1]
             lines = [f'- {rule.strength} "{rule.quote}"' for rule in rules]
             length = sum(len(line) + 1 for line in lines) + _LABEL
             for index, entry in waiting.values():
@@ -205,10 +206,6 @@ class RuleCalls:
             await self._worker.store.save_verdicts(self._worker.settings.session_id, kept)
         except StoreError as error:
             logger.warning("verdicts on standing rules could not be kept", exc_info=error)
-
-
-def _flat(text: str) -> str:
-    return " ".join(text.split())
 
 
 class NativeBlock(msgspec.Struct, frozen=True):

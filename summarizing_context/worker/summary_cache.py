@@ -32,7 +32,7 @@ from summarizing_context.log.tree import (
 )
 from summarizing_context.messages.rendering import render_children
 from summarizing_context.messages.tokens import estimate_text
-from summarizing_context.settings import SUMMARIES_PER_SEGMENT, Settings
+from summarizing_context.settings import SUMMARIES_PER_SEGMENT
 from summarizing_context.summarizers.extractive.lines import lines_about
 from summarizing_context.summarizers.extractive.summarizer import cut_to, skim, summarize_extractively
 
@@ -77,10 +77,10 @@ def check_focus(focus: object) -> str:
 class SummaryCache:
     """Texts of nodes. `maker` is who makes the summaries of this session: a model, or the extractive pass."""
 
-    def __init__(self, log: MessageLog, *, maker: Maker, settings: Settings) -> None:
-        self._log, self._settings = log, settings
+    def __init__(self, log: MessageLog, *, maker: Maker) -> None:
+        self._log, self._settings = log, log.settings
         self._maker, self.by_model = maker, maker == "model"
-        self.keep((), settings.max_tokens)  # while the room of no view is known
+        self.keep((), log.settings.max_tokens)  # while the room of no view is known
         self.is_near = False  # the next view may cover every segment: what it may show is made ahead
 
         # by range hash: summaries, of which the first for a hash stays; what merges take where none could be had;

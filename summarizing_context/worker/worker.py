@@ -26,7 +26,6 @@ from summarizing_context.concurrency import Clock, WorkerThread
 from summarizing_context.errors import StoreError, SummarizerError, SummarizerNotReady, SummarizerRefused
 from summarizing_context.log.entries import Entry, output_hash, recipe_hash
 from summarizing_context.log.ledger import SessionLedger
-from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import Maker, Node, Sources, Want, merge_share, merges_below, rank_of
 from summarizing_context.messages.redaction import Redact, Redaction
 from summarizing_context.messages.rendering import (
@@ -130,8 +129,6 @@ class Worker:
     """Background summaries of one session, and by name the work `beside` them, for which they do not wait. `origin` is
     what makes the summaries, as events tell it: made_by, provider, model."""
 
-    settings: Settings
-    log: MessageLog
     summaries: SummaryCache
     ledger: SessionLedger
     store: SessionStore
@@ -146,13 +143,14 @@ class Worker:
     start_tokens: Callable[[], float] = field(init=False)  # of the log, beyond which it works
 
     def __post_init__(self) -> None:
-        settings = self.settings
-        self._retries = defaultdict[str, RetrySchedule](partial(RetrySchedule, settings.breaker_cooldown))
-        thinking, yield_now = settings.summarize_thinking, self.background.yield_now
+        self.log, self.settings = self.ledger.log, self.ledger.log.settings
+        self._retries = defaultdict[str, RetrySchedule](partial(RetrySchedule, self.settings.breaker_cooldown))
+        thinking, yield_now = self.settings.summarize_thinking, self.background.yield_now
         self._sources = Sources(self.recipe.redact, thinking=thinking, yield_now=yield_now)  # redacts before it is cut
-        self._concurrency = max(settings.concurrency, _ASKED_AT_ONCE * (settings.workers != "own"))
-        part = inf if settings.max_messages is None else int(settings.start_at * settings.max_messages)
-        self._start_messages = settings.summarize_threshold or part  # in the log, from which on it works in any case
+        self._concurrency = max(self.settings.concurrency, _ASKED_AT_ONCE * (self.settings.workers != "own"))
+        # messages of the log from which on it works in any case
+        part = inf if self.settings.max_messages is None else int(self.settings.start_at * self.settings.max_messages)
+        self._start_messages = self.settings.summarize_threshold or part
         self._owner: asyncio.Task[None] | None = None
         self._awake, self._changed = anyio.Event(), anyio.Event()
         self._stopped = False
@@ -161,7 +159,7 @@ class Worker:
         self.failure = StoredFailure()
         self._unsaved: int | None = None  # summaries that failed since the store was told of a failure
         self.beside: dict[str, SideWork] = {"failure": (lambda: self._unsaved is not None, self._save_failure)}
-        if settings.ledger_share:
+        if self.settings.ledger_share:
             self.beside["ledger"] = (lambda: self.ledger.lag > _LAG, self._read_ahead)
 
     @property
@@ -240,10 +238,9 @@ class Worker:
 
     def _past_start(self) -> bool:
         """Whether the log is large enough to be worked on."""
-        if self.read_only or self.settings.strategy == "truncate":
-            return False
+        works = not self.read_only and self.settings.strategy != "truncate"
         is_large = self.log.tokens[-1] > self.start_tokens() or len(self.log) >= self._start_messages
-        return is_large or self.summaries.is_requested
+        return works and (is_large or self.summaries.is_requested)
 
     def _startable(self) -> Iterator[Want]:
         """Yield the summaries that may be begun now."""
@@ -256,8 +253,7 @@ class Worker:
 
     def _is_due(self, name: str) -> bool:
         is_due, _ = self.beside[name]
-        rests = name in self._running or self._retries[name].rests(name, self.clock.now())
-        return not rests and is_due()
+        return name not in self._running and not self._retries[name].rests(name, self.clock.now()) and is_due()
 
     async def _run_beside(self, name: str) -> None:
         began, (_, work) = self.clock.now(), self.beside[name]
@@ -382,8 +378,7 @@ class Worker:
         given, so the same in every process. A fault in reading it must not end the worker: then the merges wait."""
         try:
             kind, most = self._purpose(want.node)
-            extract = partial(summarize_extractively, job.content, kind=kind, max_tokens=most)
-            text = await self.background.run(extract)
+            text = await self.background.run(partial(summarize_extractively, job.content, kind=kind, max_tokens=most))
             await self.log.foreground.thawed()
             self.summaries.give_up(want.hash, text)
         except Exception as error:

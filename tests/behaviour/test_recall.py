@@ -112,6 +112,54 @@ async def test_pages_stand_in_views_again_at_reopening_unless_their_message_was_
             assert await context.get_messages_for_request() == answered
 
 
+def pages_in(view: list[Any]) -> list[str]:
+    return [str(row["content"]) for row in view if "<recalled " in str(row["content"])]
+
+
+async def test_requests_at_one_time_show_a_page_once_and_a_log_that_is_replaced_meanwhile_shows_what_it_keeps(
+    tmp_path: Path,
+):
+    given: dict[str, Any] = {"max_tokens": 6_000, "store": tmp_path / "run.db"}
+    async with opened(LONG, **given) as context:
+        await context.add_message(QUESTION)
+        first, *others = await asyncio.gather(*(context.get_messages_for_request() for _ in range(3)))
+        assert len(pages_in(first)) == 1
+        assert [first, first] == others
+    async with begun(**given) as context:
+        assert await context.get_messages_for_request() == first
+    async with opened(LONG, **given, session_id="other") as context:
+        await context.add_message(QUESTION)
+        replacing = asyncio.create_task(context.set_messages([*LONG, QUESTION, assistant("Ursula; 6543.")]))
+        await asyncio.gather(replacing, *(context.get_messages_for_request() for _ in range(3)))
+        shown = await context.get_messages_for_request()
+    async with begun(**given, session_id="other") as context:
+        assert await context.get_messages_for_request() == shown
+
+
+async def test_no_page_cites_what_was_taken_out_of_the_log_and_a_restored_log_keeps_the_page_of_its_newest_message(
+    tmp_path: Path,
+):
+    given: dict[str, Any] = {"max_tokens": 6_000, "store": tmp_path / "run.db"}
+    async with opened(LONG, **given) as context:
+        await context.add_message(QUESTION)
+        before = await context.checkpoint()  # which has no page yet
+        assert SAID in pages_in(await context.get_messages_for_request())[0]
+        await context.restore(before)
+        await context.add_message(assistant("Ursula; 6543."))
+        shown = await context.get_messages_for_request()
+    async with begun(**given) as context:
+        assert await context.get_messages_for_request() == shown
+        after = await context.checkpoint()
+        await context.set_messages(
+            [assistant("[removed]") if row["content"] == SAID else row for row in await context.get_messages()]
+        )
+        for _ in range(2):
+            assert SAID not in str(await context.get_messages_for_request())
+            await context.add_message(assistant("Anything else?"))
+        await context.restore(after)
+        assert await context.get_messages_for_request() == shown
+
+
 async def test_a_small_request_or_a_search_that_fails_costs_no_view_and_no_page(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
