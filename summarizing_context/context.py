@@ -133,7 +133,7 @@ class SummarizingContext:
 
         # who only looks, and names no provider, sees what the last one was shown
         key = session.key if provider is None and session.read_only else window.key
-        memories = await self.memory.choose()
+        memories = await self.memory.choose() if session.settings.memory_include == "auto" else ()
         if session.settings.recall_include == "auto" and session.views.covers and not session.read_only:
             await self._recall_for_newest(budget)
         report = await session.activate(key, budget, session.idle, memories, begin=lead, for_request=True)
@@ -618,8 +618,8 @@ class SummarizingContext:
         """Have views show a page about the newest message behind it, where a person wrote that; searched once. Pages of
         one view cite other messages, and take a tenth of the room at most."""
         session, log = self._session, self._session.log
-        newest, latest = (log.version, len(log)), session.views.latest
-        if self._recalled_for == newest or latest is None or not log.humans or log.humans[-1] != len(log) - 1:
+        newest, latest = (log.version, len(log.entries)), session.views.latest
+        if self._recalled_for == newest or latest is None or not log.humans or log.humans[-1] != newest[1] - 1:
             return
         entry, room = log.entries[-1], budget - session.views.system_rows.tokens
         most = int(max(_RECALLED * room, min(_LEAST_RECALLED, 0.1 * room)))
