@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import astuple
-from functools import partial
+from functools import lru_cache, partial
 from math import inf
 from typing import Any, Literal
 
@@ -70,6 +70,7 @@ class SummarizingContext:
         self._session = session
         self._caller = caller  # what makes the summaries here
         self._models = models
+        self._cache_of = lru_cache(16)(models.cache_of)  # asked for with each view
         self._cache = CacheLedger(session, models)
         self._warns_of_room = warns_of_room  # once, that a budget leaves too little of it
         self._closing = closing  # after the worker has stopped
@@ -143,7 +144,7 @@ class SummarizingContext:
             # a later process gives up the same calls
             await session.save_state(latest.key, latest.state.on(session.log))
         session.key, session.budget, session.requested_at = key, budget, session.clock.now()
-        asked, cache = window.cache_lifetime, self._models.cache_of(window.model)
+        asked, cache = window.cache_lifetime, self._cache_of(window.model)
         session.cache_lifetime = float(asked) if isinstance(asked, int | float) else cache.seconds(asked)
         self.last_view, fixed = view, session.views.system_rows.tokens
         if self._warns_of_room and 2 * fixed > budget and budget < fixed + USEFUL_ROOM:

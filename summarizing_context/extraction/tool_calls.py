@@ -538,7 +538,7 @@ def read_traits(reading: Reading, strengths: Collection[str]) -> int:
             flags |= _WRITE * bool(verb or is_said)
     written = (text for part in reading.parts if part.kind == "text" for text in part.texts)
     said = written if reading.role == "assistant" else reading.typed
-    return flags | _DECISION * any(PATTERNS["choice"].search(" ".join(_ends(text).lower().split())) for text in said)
+    return flags | _DECISION * any(PATTERNS["choice"].search(_ends(text).lower()) for text in said)
 
 
 def _ends(text: str) -> str:

@@ -476,7 +476,7 @@ class MessageLog:
         makes_calls = stop > self.loaded and bool(self.entries[-1].facts.calls)
         place, before = (stop - 1, stop - 1) if makes_calls else (stop, self.loaded)
         known = self.interruptions[-1] if self.interruptions else 0
-        if any(known <= index < before for index, _ in self._waiting()):
+        if self.group_ends[-1] < before and any(known <= index < before for index, _ in self._waiting()):
             self.interruptions.append(place)
 
     def interruptions_behind(self, stop: int) -> tuple[int, ...]:

@@ -99,7 +99,7 @@ class SystemRows:
     @property
     def tokens(self) -> int:
         """Cost of all leading rows, and of the tools."""
-        return sum(tokens for _, tokens in self.rows) + self.tool_tokens
+        return sum([tokens for _, tokens in self.rows]) + self.tool_tokens
 
     @property
     def rows(self) -> list[tuple[Message, int]]:
