@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import astuple
-from functools import partial
+from functools import lru_cache, partial
 from math import inf
 from typing import Any, Literal
 
@@ -70,6 +70,7 @@ class SummarizingContext:
         self._session = session
         self._caller = caller  # what makes the summaries here
         self._models = models
+        self._cache_of = lru_cache(16)(models.cache_of)  # asked for with each view
         self._cache = CacheLedger(session, models)
         self._warns_of_room = warns_of_room  # once, that a budget leaves too little of it
         self._closing = closing  # after the worker has stopped
@@ -132,7 +133,7 @@ class SummarizingContext:
 
         # who only looks, and names no provider, sees what the last one was shown
         key = session.key if provider is None and session.read_only else window.key
-        memories = await self.memory.choose()
+        memories = await self.memory.choose() if session.settings.memory_include == "auto" else ()
         if session.settings.recall_include == "auto" and session.views.covers and not session.read_only:
             await self._recall_for_newest(budget)
         report = await session.activate(key, budget, session.idle, memories, begin=lead, for_request=True)
@@ -142,7 +143,7 @@ class SummarizingContext:
             # a later process gives up the same calls
             await session.save_state(latest.key, latest.state.on(session.log))
         session.key, session.budget, session.requested_at = key, budget, session.clock.now()
-        asked, cache = window.cache_lifetime, self._models.cache_of(window.model)
+        asked, cache = window.cache_lifetime, self._cache_of(window.model)
         session.cache_lifetime = float(asked) if isinstance(asked, int | float) else cache.seconds(asked)
         self.last_view, fixed = view, session.views.system_rows.tokens
         if self._warns_of_room and 2 * fixed > budget and budget < fixed + USEFUL_ROOM:
@@ -615,8 +616,8 @@ class SummarizingContext:
         """Have views show a page about the newest message behind it, where a person wrote that. Pages of one view cite
         other messages, and take a tenth of the room at most."""
         session, log = self._session, self._session.log
-        newest, latest = (log.version, len(log)), session.views.latest
-        if latest is None or not log.humans or log.humans[-1] != len(log) - 1:
+        newest, latest = (log.version, len(log.entries)), session.views.latest
+        if latest is None or not log.humans or log.humans[-1] != newest[1] - 1:
             return
         entry, room = log.entries[-1], budget - session.views.system_rows.tokens
         most = int(max(_RECALLED * room, min(_LEAST_RECALLED, 0.1 * room)))

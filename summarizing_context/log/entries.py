@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from summarizing_context.errors import StoreCorruptError
-from summarizing_context.extraction.importance import read_traits
 from summarizing_context.extraction.rules import Rule, are_cues_compiled, cue_rules, cues_version
+from summarizing_context.extraction.tool_calls import read_traits
 from summarizing_context.messages.reading import (
     Message,
     Reading,
@@ -152,13 +152,18 @@ class Entry(msgspec.Struct, eq=False, gc=False):
         """Return a copy of the message that is not shared."""
         return decode_message(self.data)
 
-    def read(self, index: int) -> PlacedMessage:
+    def read(self, index: int, cost: int = 0) -> PlacedMessage:
         """The message with its reading, at its place in the log. To be read only: it may be shared."""
         message, reading = self.fresh or (self.message(), None)
-        return PlacedMessage(index, message, reading or read_message(message))
+        return PlacedMessage(index, message, reading or read_message(message), cost)
 
     def cost(self, image_tokens: int) -> int:
         return MESSAGE_TOKENS + self.facts.text_tokens + image_tokens * self.facts.media
+
+
+def read_all(entries: Iterable[Entry], first: int, tokens: Sequence[int]) -> list[PlacedMessage]:
+    """Return entries from the `first` place in the log on, read, with their costs by the log's sums of `tokens`."""
+    return [entry.read(at, tokens[at + 1] - tokens[at]) for at, entry in enumerate(entries, first)]
 
 
 def make_entry(message: Message, counter: TokenCounter, data: bytes | None = None) -> Entry:

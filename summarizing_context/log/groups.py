@@ -179,7 +179,13 @@ class LogGroup(NamedTuple):
 
 def _show_group(group: Sequence[PlacedMessage], *, closed: bool) -> list[Piece]:
     """The pieces of a group in the order of the view. Those of an open group are a prefix of what it will show."""
-    if closed and not any(part.half for read in group for part in read.reading.parts):
+    head, *others = [read.reading for read in group]
+    parts = [part for reading in others for part in reading.parts]
+    ids = {part.id for part in parts if part.kind == "result" and not part.whole}
+    is_plain = not head.answers and not (others and any(part.half and part.whole for part in head.parts))
+    is_plain = is_plain and all(reading.answers for reading in others)
+    if is_plain and len(parts) == len(ids) == len(head.calls) and ids == set(head.calls):
+        # no calls, or a result of each right behind them and nothing else
         return [Piece(read.seq, read.message) for read in group]
     if closed and (alone := _alone(group)):
         left = [_without(read, alone) for read in group]
@@ -237,7 +243,7 @@ def show_groups(groups: Sequence[LogGroup], *, closed: bool) -> list[list[Piece]
             stop, cutter = len(group.reads), GroupCutter(start)
             if each is not None:
                 stop = bisect_left(group.reads, each.seq, lo=start, key=lambda read: read.seq)
-            for read in group.reads[start:stop]:  # in groups of their own, from behind one to the next
+            for read in group.reads[start:stop] if group.passing else ():  # in groups of their own, one by one
                 for first, last in cutter.add(read.reading.calls, read.reading.answers, held=read.reading.held)[0]:
                     shown += _show_group(group.reads[first:last], closed=True)
                     start = last
@@ -265,14 +271,14 @@ def note(read: PlacedMessage, parts: Iterable[Part] | None = None) -> Piece:
     return Piece(read.seq, {"role": "user", "content": text}, ("late_result_note",))
 
 
-def present(pieces: Iterable[Piece]) -> list[Piece]:
+def present(pieces: Sequence[Piece]) -> list[Piece]:
     """The pieces as every provider accepts them: content never missing, never null, texts valid Unicode."""
     shown: list[Piece] = []
-    for piece in pieces:
-        if piece.message.get("content") is None and content_key(piece.message) == "content":
-            piece = piece._replace(message={**piece.message, "content": ""}, repairs=(*piece.repairs, "content_none"))
-        if (message := encodable(piece.message)) is not piece.message:
+    for piece, message in zip(pieces, encodable([piece.message for piece in pieces]), strict=True):
+        if message != piece.message:
             piece = piece._replace(message=message, repairs=(*piece.repairs, "surrogates_replaced"))
+        if message.get("content") is None and content_key(message) == "content":
+            piece = piece._replace(message={**message, "content": ""}, repairs=(*piece.repairs, "content_none"))
         shown.append(piece)
     return shown
 

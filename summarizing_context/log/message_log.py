@@ -24,13 +24,12 @@ import anyio
 import msgspec
 
 from summarizing_context.errors import MessageError
-from summarizing_context.extraction.importance import rank_groups
-from summarizing_context.extraction.tool_calls import ToolRules
+from summarizing_context.extraction.tool_calls import ToolRules, rank_groups
 from summarizing_context.log import entries as kept
 from summarizing_context.log.entries import Bounds, Entry, PlacedMessage, Recalled, Role, Verdict, message_name
 from summarizing_context.log.groups import GroupCutter, LogGroup, OpenCalls, Piece
 from summarizing_context.log.kept_texts import KeptTexts, RuleLog
-from summarizing_context.log.tree import Segment, SegmentCutter, Sources
+from summarizing_context.log.tree import Segment, Sources
 from summarizing_context.messages.reading import Message, result_message
 from summarizing_context.settings import Settings
 from summarizing_context.stores.base import StoredVerdict
@@ -138,6 +137,9 @@ class Foreground:
 
 _FRESH = 64  # entries that are kept parsed: more than come between two views
 
+# A cut is taken where the group's digest is divisible by these; the rarer one follows any group, the other a turn.
+_TURN, _GROUP, _LATE_GROUP = 8, 32, 4
+
 
 @dataclass(frozen=True, slots=True)
 class OpenCall:
@@ -162,6 +164,43 @@ class OpenCall:
         if not isinstance(content, str | list):
             raise MessageError(f"the result of a call is {type(content).__name__}; give a text or a list of blocks")
         return result_message(self.block, self.id, self.name, content)
+
+
+class SegmentCutter:
+    """Cuts a growing run of closed groups into segments, one group at a time; O(1)."""
+
+    def __init__(self, cuts: tuple[int, int, int, int], start: int = 0) -> None:
+        self._cuts = cuts  # the least, the usual and the largest size, in estimated tokens; messages, 0 for any number
+        self._start = self._stop = start  # of the open segment
+        self._size = 0
+
+    def add(self, start: int, group: Sequence[Entry], *, ends: bool) -> list[Segment]:
+        """Take the next closed group, from entry `start` on, and return the segments that are thereby cut, oldest
+        first. Where it `ends` the segment, a view has closed that behind it."""
+        (least, target, most, every), stop, first = self._cuts, start + len(group), group[0]
+        size, digest = sum(one.facts.size for one in group), first.digest
+        if len(group) > 1:
+            digest = hashlib.sha256(b"".join(one.digest for one in group)).digest()
+        cut, chance = list[Segment](), digest[-1]
+        ends_before = first.facts.human and self._size >= least and (self._size >= target or chance % _TURN == 0)
+        if self._size and (ends_before or self._size + size > most):
+            cut.append(self._close())
+        if size > most:  # in parts; a quarter of each is left free for the labels of rendering
+            self._start = self._stop = stop
+            parts = -(-size * 5 // (4 * most))
+            return cut + [Segment(start, stop, size, part, parts) for part in range(parts)]
+        self._size += size
+        self._stop = stop
+        if self._size >= least and chance % (_GROUP if self._size < target else _LATE_GROUP) == 0:
+            cut.append(self._close())
+        elif self._size and (ends or 0 < every <= stop - self._start):
+            cut.append(self._close(is_early=True))
+        return cut
+
+    def _close(self, *, is_early: bool = False) -> Segment:
+        segment = Segment(self._start, self._stop, self._size, is_early=is_early)
+        self._start, self._size = self._stop, 0
+        return segment
 
 
 # What becomes of signed thinking of the open turn once its beginning is rewritten: it stays until the turn ends; it
@@ -384,7 +423,7 @@ class MessageLog:
 
     def read(self, start: int, stop: int) -> list[PlacedMessage]:
         """Return log entries, read, each with its cost."""
-        return [self.entries[at].read(at)._replace(cost=self.cost(at)) for at in range(start, stop)]
+        return kept.read_all(self.entries[start:stop], start, self.tokens)
 
     def groups_from(self, start: int, ephemeral: int, most: float) -> list[LogGroup]:
         """The groups from entry `start` on that begin within `most` tokens, each with what passed within it, behind so
@@ -395,9 +434,9 @@ class MessageLog:
         passing = self.passing(ephemeral, end)
         passing += (Piece(place, {}) for place in self.interruptions_behind(start) if place <= end)
         passing.sort(key=lambda each: each.seq)
-        staying = self.staying(start, end)
+        reads, staying = self.read(start, end), self.staying(start, end)
         return [
-            LogGroup(self.read(at, stop), staying, [each for each in passing if at < each.seq <= stop])
+            LogGroup(reads[at - start : stop - start], staying, [each for each in passing if at < each.seq <= stop])
             for at, stop in pairwise(stops)
         ]
 
@@ -433,7 +472,7 @@ class MessageLog:
         makes_calls = stop > self.loaded and bool(self.entries[-1].facts.calls)
         place, before = (stop - 1, stop - 1) if makes_calls else (stop, self.loaded)
         known = self.interruptions[-1] if self.interruptions else 0
-        if any(known <= index < before for index, _ in self._waiting()):
+        if self.group_ends[-1] < before and any(known <= index < before for index, _ in self._waiting()):
             self.interruptions.append(place)
 
     def interruptions_behind(self, stop: int) -> tuple[int, ...]:

@@ -11,7 +11,6 @@ past. A fact passes through at most floor(log4 segments) + 1 summarizations.
 
 from __future__ import annotations
 
-import hashlib
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -25,9 +24,6 @@ from summarizing_context.messages.reading import Reading, encodable
 from summarizing_context.messages.redaction import Redact, redact_reading
 from summarizing_context.messages.rendering import THOUGHT_ONLY, cut_evenly, render_messages
 
-# A cut is taken where the group's digest is divisible by these; the rarer one follows any group, the other a turn.
-_TURN, _GROUP, _LATE_GROUP = 8, 32, 4
-
 
 class Segment(NamedTuple):
     """A leaf of the tree: entries `start` up to `stop`, or one of several `parts` of a group too large for one."""
@@ -38,43 +34,6 @@ class Segment(NamedTuple):
     part: int = 0
     parts: int = 1
     is_early: bool = False  # a view, or a number of messages, has ended it before it was full
-
-
-class SegmentCutter:
-    """Cuts a growing run of closed groups into segments, one group at a time; O(1)."""
-
-    def __init__(self, cuts: tuple[int, int, int, int], start: int = 0) -> None:
-        self._cuts = cuts  # the least, the usual and the largest size, in estimated tokens; messages, 0 for any number
-        self._start = self._stop = start  # of the open segment
-        self._size = 0
-
-    def add(self, start: int, group: Sequence[Entry], *, ends: bool) -> list[Segment]:
-        """Take the next closed group, from entry `start` on, and return the segments that are thereby cut, oldest
-        first. Where it `ends` the segment, a view has closed that behind it."""
-        (least, target, most, every), stop, first = self._cuts, start + len(group), group[0]
-        size, digest = sum(one.facts.size for one in group), first.digest
-        if len(group) > 1:
-            digest = hashlib.sha256(b"".join(one.digest for one in group)).digest()
-        cut, chance = list[Segment](), digest[-1]
-        ends_before = first.facts.human and self._size >= least and (self._size >= target or chance % _TURN == 0)
-        if self._size and (ends_before or self._size + size > most):
-            cut.append(self._close())
-        if size > most:  # in parts; a quarter of each is left free for the labels of rendering
-            self._start = self._stop = stop
-            parts = -(-size * 5 // (4 * most))
-            return cut + [Segment(start, stop, size, part, parts) for part in range(parts)]
-        self._size += size
-        self._stop = stop
-        if self._size >= least and chance % (_GROUP if self._size < target else _LATE_GROUP) == 0:
-            cut.append(self._close())
-        elif self._size and (ends or 0 < every <= stop - self._start):
-            cut.append(self._close(is_early=True))
-        return cut
-
-    def _close(self, *, is_early: bool = False) -> Segment:
-        segment = Segment(self._start, self._stop, self._size, is_early=is_early)
-        self._start, self._size = self._stop, 0
-        return segment
 
 
 @dataclass(eq=False)

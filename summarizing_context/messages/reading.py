@@ -369,6 +369,11 @@ def has_signed_thinking(message: Message) -> bool:
     )
 
 
+def bound_among(messages: Mapping[int, Message]) -> set[int]:
+    """Return which messages hold what a rewritten beginning makes void: signed thinking, or a chain."""
+    return {at for at, one in messages.items() if has_signed_thinking(one) or CHAIN in metadata_of(one)}
+
+
 def needs_thinking(message: Message) -> bool:
     """Return whether a provider wants the thinking of this message back, as long as its turn goes on: a message that
     calls and begins with what was signed, and one with a field of which servers say that calls need it."""

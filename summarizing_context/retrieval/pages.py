@@ -228,7 +228,7 @@ class Pages:
     async def _matches(self, terms: Sequence[str]) -> tuple[list[Match], list[Match]]:
         """Return what holds any of the terms, the best first; and of that what the present view does not show."""
         found = await self._index.find(terms, Scope(self._session_id, self._session_id), 200)
-        matches, latest = [match for match in found if match.stop <= len(self._log)], self._views.latest
+        matches, latest = [match for match in found if match.stop <= len(self._log.entries)], self._views.latest
         covered = range(self._log.leading_count, 0 if latest is None else latest.state.stop)
         return matches, [match for match in matches if match.start in covered]
 

@@ -11,7 +11,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from itertools import count, pairwise, takewhile
+from itertools import count, pairwise
 from typing import Any
 
 import msgspec
@@ -99,7 +99,7 @@ class SystemRows:
     @property
     def tokens(self) -> int:
         """Cost of all leading rows, and of the tools."""
-        return sum(tokens for _, tokens in self.rows) + self.tool_tokens
+        return sum([tokens for _, tokens in self.rows]) + self.tool_tokens
 
     @property
     def rows(self) -> list[tuple[Message, int]]:
@@ -131,7 +131,8 @@ def _checked_list(name: str, value: object) -> list[Any]:
 def common_prefix(before: Sequence[object], after: Sequence[object]) -> int:
     if before == after[: len(before)]:
         return len(before)
-    return sum(1 for _ in takewhile(lambda pair: pair[:1] == pair[1:], zip(before, after, strict=False)))
+    both = enumerate(zip(before, after, strict=False))
+    return next((at for at, (was, now) in both if was != now), len(after))  # of one that goes on, the shorter
 
 
 def merged(messages: Sequence[Message]) -> list[Message]:
@@ -378,14 +379,14 @@ class Viewer:
         """Return the record of a change that is about to be committed."""
         self._recorded += 1  # used once, also where the store fails
         before, state, report, items = change.before, change.state, change.report, change.tail.items
-        now_shown = state.stop, state.since, state.nodes
+        head, now_shown = state.head, (state.stop, state.since, state.nodes)
 
         # tokens with which the last view and this one begin alike, tools and the lines of a message included
         last, rows, price = change.provider_view.last, self.system_rows.rows, self._price
-        now = [*(row for row, _ in rows), *state.head, *(item.message for item in items)]
+        now = [*[row for row, _ in rows], *head, *[item.message for item in items]]
         kept = common_prefix(last, now)
-        head = map(price.message, state.head[: max(0, kept - len(rows))])
-        costs = [*(tokens for _, tokens in rows), *head, *(item.tokens for item in items)]
+        told = map(price.message, head[: max(0, kept - len(rows))])
+        costs = [*[tokens for _, tokens in rows], *told, *[item.tokens for item in items]]
         alike = sum(costs[:kept]) + self.system_rows.tool_tokens * (kept >= len(rows))
         if kept < min(len(last), len(now)) and last[kept]["role"] == now[kept]["role"]:
             contents = [row.get("content") for row in (last[kept], now[kept])]
@@ -411,7 +412,7 @@ class Viewer:
             undoes=undoes,
             # an activation that only begins the view differently cannot be undone
             can_undo=undoes is None and (before.stop, before.since, before.nodes) != now_shown,
-            ends_turn=before.bounds != state.bounds and (before.stop, before.head) == (state.stop, state.head),
+            ends_turn=before.bounds != state.bounds and before.stop == state.stop and before.head == head,
         )
 
     def load_records(self, rows: Iterable[StoredActivation]) -> None:
@@ -477,8 +478,7 @@ class Viewer:
         self.provider_views.move_to_end(shown.key)
         state, items = shown.state, shown.tail.items
         self._count_repairs(items)
-        leading = [row for row, _ in rows.rows]
-        messages = [*leading, *state.head, *[item.message for item in items]]
+        messages = [*[row for row, _ in rows.rows], *state.head, *[item.message for item in items]]
         before = shown.last if shown.resumed is None else messages[: shown.resumed]
         stable = common_prefix(before, messages)
         shown.last, shown.resumed = messages, None

@@ -14,6 +14,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from operator import itemgetter
 from textwrap import shorten
 from typing import Any, NamedTuple
 
@@ -107,7 +108,7 @@ def _told(made: NodeText | HeaderNode) -> str:
 
 
 def _tokens(nodes: Iterable[HeaderNode]) -> int:
-    return sum(node.tokens for node in nodes)
+    return sum([node.tokens for node in nodes])
 
 
 def choose_summaries(
@@ -150,7 +151,7 @@ def choose_summaries(
     # `BEHIND` of it; those before are merged by four, and all together once merges take more than `MERGED` of it. While
     # no merge is ready, the header may grow up to its share; beyond that the nearest one is taken, even as an extract.
     places = [*tree, *segments]
-    total, leaves = _tokens(write(places)), [node for node in places if node.width == 1]
+    total, leaves = _tokens(write(places)), [node for node in places if node.stop - node.start == 1]
     if not is_flat and total > target and leaves:
         # where merges may end, each with the tokens of the segments behind
         merges, rests, rest = places[: len(places) - len(leaves)], dict[int, float](), 0.0
@@ -624,7 +625,7 @@ def ledger_block(ledger: Ledger, stop: int, known: Sequence[str], cap: int, pric
                     head = _DECIDED
             often = 1.0 + 0.25 * (touch.times > 1) + 0.25 * (touch.times > 3)
             weighed.append((weight * often / (1 + place / 8), Line(value, head)))
-    weighed.sort(key=lambda one: -one[0])
+    weighed.sort(key=itemgetter(0), reverse=True)
 
     def render(chosen: Sequence[Line]) -> str:
         entries: dict[str, list[str]] = {}
@@ -743,7 +744,8 @@ def choose_staying(sources: Sources, stop: int, room: Room) -> Staying:
     but for one that is alone more than all of them may take: that is shown as the tail would show a message."""
     log, price = sources.log, sources.price
     beside = sum(cost for cost in map(log.cost, log.staying(stop, len(log))) if cost <= room.staying_cap)
-    stays = log.states or log.pinned.indexes or log.marked
+    pinned = log.pinned.indexes
+    stays = log.states or pinned or log.marked
     needed, newest = 0, log.thinking_from(len(log)) if stays else -1  # what an answer goes on from needs room as well
     if 0 <= newest < len(log):
         parts = log.entries[int(newest)].read(0).reading.parts
@@ -767,9 +769,8 @@ def choose_staying(sources: Sources, stop: int, room: Room) -> Staying:
         else:
             left_out.append(start)
     held = {item.seq for item in items}
-    pinned = [index for index in log.pinned.indexes[::-1] if index < stop]
     marked = sorted(log.staying(0, stop), key=lambda index: (not log.entries[index].facts.critical, -index))
-    for index in (at for at in dict.fromkeys((*pinned, *marked)) if at not in held):
+    for index in (at for at in dict.fromkeys((*pinned[::-1], *marked)) if at < stop and at not in held):
         piece, cost = _piece(log, index, price)
         cap = cost if cost <= room.staying_cap else room.message_cap(0)
         pin = shown_within(piece, cost, cap, price)

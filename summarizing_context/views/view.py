@@ -35,6 +35,7 @@ from summarizing_context.messages.reading import (
     Part,
     Reading,
     blocks_of,
+    bound_among,
     call_id,
     canonical_json,
     content_key,
@@ -485,19 +486,19 @@ class Tail:
         """Show groups, of one that is open what is new; nothing more comes of the last if it is `closed`, nor of those
         before. Stop once the tail costs more than `most` tokens. In the open turn, thinking that a provider wants back
         stays whole; where everything is tighter than tight, that from `thinking_from` on."""
-        alone: list[list[Piece]] = []
+        alone, reads = list[list[Piece]](), {read.seq: read for group in groups for read in group.reads}
+        bound = bound_among({at: read.message for at, read in reads.items()})
         if self.since != WHOLE_GROUPS and groups[0].reads[0].seq == self.start:
-            reads = [read for read in groups[0].reads if read.seq >= self.since]
-            alone = [present([*map(_alone, reads), *(each for each in groups[0].passing if each.message)])]
+            late = [_alone(read) for read in groups[0].reads if read.seq >= self.since]
+            alone = [present([*late, *(each for each in groups[0].passing if each.message)])]
         for group, pieces in zip(groups, [*alone, *show_groups(groups[len(alone) :], closed=closed)], strict=True):
             shown = self.items[self.marks[-1].items :]  # of an open group
-            costs = {read.seq: read.cost for read in group.reads}
             for piece, item in zip(pieces, shown, strict=False):
                 if "pair_dropped" in piece.repairs:
                     self.is_stale |= {"pair_dropped", "pin_note"}.isdisjoint(item.repairs)
             for piece in pieces[len(shown) :]:
                 if piece.passing < 0:
-                    self._show(piece, costs.get(piece.seq, 0), piece.seq in group.staying)
+                    self._show(piece, reads[piece.seq].cost, bound=piece.seq in bound, stays=piece.seq in group.staying)
                 else:
                     self.show_passing(piece)
                 if self.tokens > most:
@@ -522,8 +523,8 @@ class Tail:
         stops = (mark.stop for mark in reversed(self.marks) if mark.stop > present and shown - mark.items >= messages)
         return next((stop for stop in stops if ends is None or stop in ends), None)
 
-    def _show(self, piece: Piece, cost: int, stays: bool) -> None:
-        if has_signed_thinking(piece.message) or CHAIN in metadata_of(piece.message):
+    def _show(self, piece: Piece, cost: int, *, bound: bool, stays: bool) -> None:
+        if bound:
             message, repairs = _unbound(piece.seq, piece.message, self.bounds)
             piece = Piece(piece.seq, message, (*piece.repairs, *repairs))
             self.bound.append(len(self.items))

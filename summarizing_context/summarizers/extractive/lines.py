@@ -452,5 +452,6 @@ def _lists() -> Mapping[str, re.Pattern[str]]:
     for kind, cues in lists.items():
         words = sorted(map(_folded, cues), key=len, reverse=True)
         parted, signs = ("|".join(word for word in words if (word < "\u2e80") is whole) for whole in (True, False))
-        patterns[kind] = re.compile(rf"\b(?:{parted})\b|{signs or '(?!)'}")
+        first = "".join(sorted({word[0] for word in words}))  # looked for before all of them are tried
+        patterns[kind] = re.compile(rf"(?=[{first}])(?:\b(?:{parted})\b|{signs or '(?!)'})")
     return patterns
