@@ -18,6 +18,7 @@ from summarizing_context.models import field_of, read_provider
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 from summarizing_context.summarizers.sdk import (
     Fault,
+    counted,
     failure_of,
     fenced,
     most_tokens,
@@ -133,7 +134,7 @@ def _read_response(response: Any, limit: int) -> SummaryReply:
         raise SummarizerError(Fault.SHAPE)
     used = {name: field_of(field_of(response, "usage"), name) for name in ("input_tokens", "output_tokens")}
     used["cache_creation_input_tokens"] = field_of(field_of(response, "usage"), "cache_write_tokens")
-    is_told = (isinstance(reason, str) and reason) or used["output_tokens"]
+    is_told = (isinstance(reason, str) and reason) or counted("", used).output_tokens
     reply = {
         "content": [{name: field_of(block, name) for name in ("type", "text")} for block in blocks],
         "tool_calls": field_of(response, "tool_calls"),

@@ -289,8 +289,9 @@ class _Source:
 
     def _stands(self, text: str) -> bool:
         """Say whether words stand there one after the other, whatever is between them."""
-        said = " ".join(_WORDS.findall(text.casefold()))
-        return said in self._words and re.search(rf"(?<![a-z0-9]){said}(?![a-z0-9])", self._words) is not None
+        said = " ".join(_WORDS.findall(text.casefold()))  # nothing of marks alone, such as ####
+        is_there = said in self._words and re.search(rf"(?<![a-z0-9]){said}(?![a-z0-9])", self._words)
+        return not said or bool(is_there)
 
     def _has_value(self, value: str) -> bool:
         """Say whether one value stands there: as it is, in another way of writing, or part by part."""
@@ -322,6 +323,8 @@ class _Source:
             return True
         if not (has_unit or digits != number or (len(digits) > 3 and digits.endswith("00"))):
             return False
+        if re.search(rf"(?<![\d.,]){re.escape(number)}\.\d", self._text):
+            return True  # a version without its last part
         said = digits.strip("0")
         others = (re.sub(r"\D", "", other).lstrip("0") for other in re.findall(rf"(?<!\w){_NUMBER}", self._text))
         longer = (other[: len(said) + 1].ljust(len(said) + 1, "0") for other in others)  # by a digit, to round
