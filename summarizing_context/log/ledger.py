@@ -15,9 +15,7 @@ from math import inf
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple, get_args
 
-from summarizing_context.extraction import tool_calls
-from summarizing_context.extraction.tool_calls import ToolRules
-from summarizing_context.extraction.touches import LOOKS, Kind, Touch, touches_of
+from summarizing_context.extraction.tool_calls import LOOKS, Kind, ToolRules, Touch, touches_of, urls_in
 from summarizing_context.log.entries import Entry
 from summarizing_context.log.groups import OpenCalls
 from summarizing_context.messages.reading import Part
@@ -173,7 +171,7 @@ class SessionLedger(Ledger):
         for at, reading in ((at, entry.read(at).reading) for at, entry in enumerate(group, start)):
             for text in reading.typed:
                 found += (Touch("decision", quote, SAID, at, at + 1) for quote in self.quotes(text[:20_000]))
-                found += (Touch("url", url, "seen", at, at + 1) for url in tool_calls.urls_in(text))
+                found += (Touch("url", url, "seen", at, at + 1) for url in urls_in(text))
 
             # the calls, each with its result
             if made := [part for part in reading.parts if part.kind == "call"]:

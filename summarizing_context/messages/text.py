@@ -103,7 +103,6 @@ _KEPT = b"abcdefghijklmnopqrstuvwxyz0123456789_"
 LOWER_TABLE = bytes(  # of UTF-8: small letters, and a space for whatever parts words
     byte if byte >= 128 or byte in _KEPT else byte + 32 if 65 <= byte <= 90 else 32 for byte in range(256)
 )
-LINES_TABLE = LOWER_TABLE[:10] + b"\n" + LOWER_TABLE[11:]  # the same, line by line
 
 
 def words_of(text: str) -> Words:
