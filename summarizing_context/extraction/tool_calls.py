@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import dropwhile
 from typing import Any, Literal, NamedTuple
@@ -19,7 +19,7 @@ from typing import Any, Literal, NamedTuple
 from summarizing_context.extraction import WORDS
 from summarizing_context.messages.reading import Part
 from summarizing_context.messages.reading import parsed as parsed
-from summarizing_context.messages.text import clip, shown
+from summarizing_context.messages.text import cleaned, clip, shown
 from summarizing_context.settings import LedgerRule
 
 _HUGE = 1_000_000  # characters of which a text has both ends read
@@ -254,6 +254,12 @@ def first_error_line(result: str, failed: bool) -> str:
     return clip(f"{first} {lines[1]}", 300) if first.endswith(":") and len(lines) > 1 else first
 
 
+def error_line(result: str, failed: bool) -> str:
+    """Return the same of a result as it came. Of a huge one both ends are read."""
+    ends = result if len(result) <= 2 * _HUGE else f"{result[:_HUGE]}\n{result[-_HUGE:]}"
+    return first_error_line(cleaned(ends), failed)
+
+
 def error_lines(result: str, most: int) -> list[str]:
     """Return the first lines of a result that name an error, each once."""
     kinds = PATTERNS["error_line"], PATTERNS["exit_line"]
@@ -404,8 +410,6 @@ Kind = Literal["path", "command", "error", "url", "identifier", "decision", "con
 LOOKS = frozenset({"read", "searched", "listed", "used", "seen", "fetched"})  # operations that change nothing
 _SHOWN, _SHORT = 300, 2_000  # characters of a command, and of a result that may tell what was made
 
-ErrorLine = Callable[[str, bool], str]  # of a result, and whether it failed
-
 
 class Touch(NamedTuple):
     """What one group of messages did to, or said of, one thing."""
@@ -422,7 +426,7 @@ class Touch(NamedTuple):
     work: str = ""  # of commands, what may end a piece of work: `commit`, `tests`
 
 
-def touches_of(call: Part, answer: Part | None, rules: ToolRules, error_line: ErrorLine) -> Iterator[Touch]:
+def touches_of(call: Part, answer: Part | None, rules: ToolRules) -> Iterator[Touch]:
     """Yield what a call did, by its result."""
     tool, result, failed = call.name, answer and "\n".join(answer.texts), answer is not None and answer.failed
     values = read_arguments(call.texts[0] if call.texts else "")
@@ -431,7 +435,7 @@ def touches_of(call: Part, answer: Part | None, rules: ToolRules, error_line: Er
     commands = [value for kind, value, _ in claims if kind == "command"]
     outputs = [None] * len(commands) if result is None else split_result(result, len(commands))
     for command, output in zip(commands, outputs, strict=True):
-        yield from _ran(command, output, failed, error_line)
+        yield from _ran(command, output, failed)
     path = patched[0][0] if patched else next((value for kind, value, _ in claims if kind == "path"), "")
     about = f"{tool} {path}"
     looks = not patched and all(done in LOOKS for kind, _, done in claims if kind != "command")
@@ -451,7 +455,7 @@ def touches_of(call: Part, answer: Part | None, rules: ToolRules, error_line: Er
         yield from (Touch("identifier", id, "seen") for id in list(ids)[:8])
 
 
-def _ran(command: str, result: str | None, failed: bool, error_line: ErrorLine) -> Iterator[Touch]:
+def _ran(command: str, result: str | None, failed: bool) -> Iterator[Touch]:
     """Yield a command with its exit status, the files that it obviously touched, and what went wrong."""
     bare, text = bare_command(command)[0], result or ""
     about, code, line = tried(bare), exit_code(text), ""

@@ -107,12 +107,11 @@ Unread = tuple[int, int, int, Sequence[tuple[int, Sequence[Entry]]]]
 
 @dataclass(eq=False)
 class SessionLedger(Ledger):
-    """The ledger of one session. Groups are read by one table of rules. `error_line`, of a result and whether it
-    failed, and `quotes`, the decisions in a human's text, are shared with the extractive summarizer."""
+    """The ledger of one session. Groups are read by one table of rules. `quotes`, the decisions in a human's text, are
+    shared with the extractive summarizer."""
 
     log: MessageLog
     rules: ToolRules
-    error_line: Callable[[str, bool], str]
     quotes: Callable[[str], Sequence[str]]
 
     def __post_init__(self) -> None:
@@ -182,6 +181,6 @@ class SessionLedger(Ledger):
                     results[answered[1]] = at, part
         for number, (at, call) in enumerate(calls):
             last, result = results.get(number, (at, None))
-            touches = touches_of(call, result, self.rules, self.error_line)
+            touches = touches_of(call, result, self.rules)
             found += (touch._replace(start=at, stop=last + 1) for touch in touches)
         return sorted(found, key=attrgetter("start"))
