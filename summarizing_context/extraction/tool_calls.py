@@ -327,7 +327,7 @@ _KEYS = {name: "|".join(keys) for name, keys in WORDS["ledger"]["keys"].items()}
 RULES = tuple(LedgerRule(tool, kind, _KEYS.get(key, key), what) for tool, kind, key, what in WORDS["ledger"]["rules"])
 
 
-Claimed = Literal["path", "command", "url", "identifier"]  # what the argument of a call names
+Kind = Literal["path", "command", "error", "url", "identifier", "decision", "constraint"]
 
 
 class ToolRules:
@@ -353,7 +353,7 @@ class ToolRules:
                 ranked.append((place >= self._own, [*fits, True].index(True), place))
         return [self._rules[place][0] for *_, place in sorted(ranked)]
 
-    def claims(self, tool: str, values: Sequence[tuple[str, str]]) -> list[tuple[Claimed, str, str]]:
+    def claims(self, tool: str, values: Sequence[tuple[str, str]]) -> list[tuple[Kind, str, str]]:
         """Return (kind, value, operation) of the arguments; each is taken by the first rule that fits it."""
         named: dict[str, list[str]] = {}
         for key, value in values:
@@ -363,7 +363,7 @@ class ToolRules:
         if word and (more := named.pop("args", None)):  # a program, and its arguments
             named |= {key: [" ".join([word, *more])] for key in COMMAND_KEYS if key in named}
             word = ""
-        taken, kinds, found = set[str](), set[str](), list[tuple[Claimed, str, str]]()
+        taken, kinds, found = set[str](), set[str](), list[tuple[Kind, str, str]]()
         for rule in self.rules_for(tool, word):
             if (kind := rule.kind) == "plan":  # which is kept beside the log
                 continue
@@ -406,7 +406,6 @@ def _words(name: str) -> tuple[str, ...]:
 
 # What a call did to which things.
 
-Kind = Literal["path", "command", "error", "url", "identifier", "decision", "constraint"]
 LOOKS = frozenset({"read", "searched", "listed", "used", "seen", "fetched"})  # operations that change nothing
 _SHOWN, _SHORT = 300, 2_000  # characters of a command, and of a result that may tell what was made
 

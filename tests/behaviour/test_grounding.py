@@ -16,7 +16,7 @@ See https://example.com/a?b=1 and HAT-215, commit 3f2a9c1d77e0aa, python 3.11.2,
 The staging port is 6543 and DEBUG=false; he said "we can't ship on Friday". {"cmd":"pytest -q\\ntests/test_x.py"}.
 The function parse_header calls getUserName, then os.Stat; it was read, written and tested. GET /users/42/posts is 200.
 In docs/straße.md, schließe_datei.py, GROSS_WEIß_MAX; 修复了src/配置_v2.yaml和файл_конфиг.py, src/cấu_hình.py.
-It runs on node v18.17.8, and 12,345,678 lines of ==== or #### went by.
+It runs on node 18.17.8, and 12,345,678 lines of ==== or #### went by.
 """
 FILLER = " ".join("The work went on and it was looked at again, calmly and with care." for _ in range(60))
 KEPT = "- The parser was repaired and all of the checks went through afterwards."
@@ -53,6 +53,7 @@ INVENTED = [
     *("it goes with --no-such-option in that place", "файл_другой.py was changed as well"),
     *("функция_иная was changed as well", "src/配置文件.yaml was changed as well", "docs/größe.md was changed as well"),
     *("修改了/src/app/lexer.py的文件", "it runs on node 18.18 in that place", "12,345 lines went by in that place"),
+    "all of it was done on 2026-05-09",
 ]
 
 
