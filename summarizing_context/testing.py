@@ -1,10 +1,9 @@
-"""For tests of programs that use the package: a scripted summarizer, a store in memory, a writer of messages, and
-`session_check`, which says whether a session in a budget still answers what it has to.
+"""For tests of programs that use the package: a scripted summarizer, a store in memory, and `session_check`, which
+says whether a session in a budget still answers what it has to.
 
     summarizer = ScriptedSummarizer()
     async with open_context(Settings(max_tokens=4_000), summarizer=summarizer) as context:
-        for message in Conversation().turns(50):
-            await context.add_message(message)
+        await context.set_messages(messages)
         view = await context.get_messages_for_request()
 
 No fake needs a network, a file or a key. All of them do the same each time.
@@ -12,12 +11,11 @@ No fake needs a network, a file or a key. All of them do the same each time.
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import anyio
 
@@ -27,9 +25,6 @@ from summarizing_context.summarizers.base import Summarizer, SummaryJob, Summary
 
 Message = dict[str, Any]
 Answer = str | SummaryReply | Exception
-
-_TEXT = "read the parser and fix its tests then run them again and note what the log says about the cache"
-_WORDS = _TEXT.split()
 
 
 class ScriptedSummarizer:
@@ -80,64 +75,6 @@ def range_name(range_hash: str) -> str:
 async def memory_store() -> SessionStore:
     """Return an open store that is kept in memory by SQLite; `open_context(settings, store=...)` closes it."""
     return await open_store(":memory:")
-
-
-class Conversation:
-    """Writes messages of an agent session, with new ids for its calls.
-
-    `shape` is `openai` (Chat Completions) or `anthropic` (content blocks). `tokens` is the size of a text, at four
-    characters a token.
-    """
-
-    def __init__(self, shape: Literal["openai", "anthropic"] = "openai", *, tokens: int = 60) -> None:
-        self._shape = shape
-        self._tokens = tokens
-        self._number = 0
-
-    def text(self, tokens: int | None = None) -> str:
-        """Return a text of that size that begins with a number of its own."""
-        self._number += 1
-        size = 4 * (self._tokens if tokens is None else tokens)
-        words = (_WORDS[at % len(_WORDS)] for at in range(self._number, self._number + size))
-        return f"{self._number}: {' '.join(words)}"[:size]
-
-    def user(self, text: str | None = None) -> Message:
-        """Return a message of the human."""
-        return {"role": "user", "content": self.text() if text is None else text}
-
-    def assistant(self, text: str | None = None) -> Message:
-        """Return words of the model, without calls."""
-        return {"role": "assistant", "content": self.text() if text is None else text}
-
-    def call(self, *names: str, text: str = "", **arguments: Any) -> Message:
-        """Return a message that calls each of these tools (one, `read_file`, if none is named) with these arguments."""
-        called = [(f"call_{self._number}_{at}", name) for at, name in enumerate(names or ("read_file",))]
-        self._number += 1
-        if self._shape == "anthropic":
-            blocks: list[Message] = [{"type": "text", "text": text}] if text else []
-            blocks += [{"type": "tool_use", "id": id, "name": name, "input": arguments} for id, name in called]
-            return {"role": "assistant", "content": blocks}
-        given = json.dumps(arguments)
-        calls = [{"id": id, "type": "function", "function": {"name": name, "arguments": given}} for id, name in called]
-        return {"role": "assistant", "content": text, "tool_calls": calls}
-
-    def results(self, call: Message, text: str | None = None) -> list[Message]:
-        """Return the messages that answer all calls of a message."""
-        calls = call.get("tool_calls") or [one for one in call["content"] if one["type"] == "tool_use"]
-        said = [(one["id"], self.text() if text is None else text) for one in calls]
-        if self._shape == "anthropic":
-            blocks = [{"type": "tool_result", "tool_use_id": id, "content": content} for id, content in said]
-            return [{"role": "user", "content": blocks}]
-        return [{"role": "tool", "tool_call_id": id, "content": content} for id, content in said]
-
-    def turns(self, count: int) -> Iterator[Message]:
-        """Yield turns of a question, a call with its result, and an answer; every fifth makes two calls at once."""
-        for turn in range(count):
-            yield self.user()
-            call = self.call(*["read_file"] * (2 if turn % 5 == 4 else 1), path=f"src/module_{turn % 17}.py")
-            yield call
-            yield from self.results(call)
-            yield self.assistant()
 
 
 class SessionCheck:

@@ -22,7 +22,7 @@ from evals.performance.fake_model import FakeModel
 from evals.performance.managers.ours import ByFakeModel
 from evals.performance.tokens import Message
 from summarizing_context import Settings, SummarizingContext, open_context
-from summarizing_context.testing import Conversation
+from tests.talk import Talk
 
 BUDGET = 16_000  # tokens
 MESSAGES = 100_000
@@ -42,7 +42,7 @@ def resident() -> int:
 
 def plain(count: int) -> list[Message]:
     """Return rows that may arrive in any order: no calls, as large as the others on average."""
-    talk = Conversation(tokens=90)
+    talk = Talk(tokens=90)
     return [talk.assistant() if at % 2 else talk.user() for at in range(count)]
 
 
@@ -85,7 +85,7 @@ async def growth(path: Path) -> dict[str, float]:
     """Return the figures of the whole life of one session: some messages one by one with a view after every tenth, many
     by many tasks at once, the file opened again, and some more when what is read after opening is read."""
     settings = Settings(store=path, session_id="long", max_tokens=BUDGET, token_counter="estimate")
-    rows, session = plain(MESSAGES - 2 * STRETCH), Conversation(tokens=120).turns(MESSAGES)
+    rows, session = plain(MESSAGES - 2 * STRETCH), Talk(tokens=120).turns(MESSAGES)
     first = [*islice(session, STRETCH)]
     async with open_context() as context:  # what is imported when it is first used is no memory of a session
         await one_by_one(context, first[:10])

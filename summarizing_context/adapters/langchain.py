@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from summarizing_context.adapters import open_sessions as shared
 from summarizing_context.errors import ContextClosedError, MessageError, MissingExtraError, SettingsError, briefly
-from summarizing_context.messages.reading import Message, encode_message, kind_of, shape_of
+from summarizing_context.messages.reading import Message, kind_of, shape_of
 from summarizing_context.retrieval.tools import COMPACT_TOOL, answer_compact
 from summarizing_context.sessions.session import Statistics
 from summarizing_context.settings import Settings
@@ -46,9 +46,6 @@ def compact_tool() -> StructuredTool:
     return StructuredTool.from_function(
         lambda **given: answer_compact(given), name=name, description=about, args_schema=schema
     )
-
-
-_KEY = "_langchain"  # of a row; what begins with an underscore is never sent
 
 
 class SummarizingMiddleware(AgentMiddleware, AbstractContextManager["SummarizingMiddleware"]):
@@ -91,7 +88,7 @@ class SummarizingMiddleware(AgentMiddleware, AbstractContextManager["Summarizing
                 rows.append(_row_of(message))
             except MessageError as problem:
                 raise MessageError(f"message {at}: {problem}") from problem
-        keys = [row[_KEY] for row in rows]
+        keys = [row[shared.KEY] for row in rows]
 
         # the thread, with a child agent's path in the graph, of which only names count, as the ids behind them are new
         # with each run; then, or without a thread, what its history begins with
@@ -110,13 +107,15 @@ class SummarizingMiddleware(AgentMiddleware, AbstractContextManager["Summarizing
         model, settings = request.model, request.model_settings or {}
         profile: Mapping[str, Any] = getattr(model, "profile", None) or {}
         limits = profile.get("max_input_tokens"), profile.get("max_output_tokens")
-        window = shared.Window(type(model).__name__, _model_name(model), *limits, _cache_asked(prompt, rows, settings))
+        provider = shared.model_of(
+            type(model).__name__, _model_name(model), *limits, _cache_asked(prompt, rows, settings)
+        )
         bound = shared.bound_thinking(_model_name(model), settings.get("thinking") or getattr(model, "thinking", None))
 
         async def shorten() -> ModelRequest:
             async with self._sessions.use(session) as context:
                 await context.follow(rows, keys=keys)
-                view = await context.next_view(provider=window, system=prompt, tools=tools, bound_thinking=bound)
+                view = await context.next_view(provider=provider, system=prompt, tools=tools, bound_thinking=bound)
             shown = view.messages[bool(prompt) :]  # without the prompt, which the request carries
             return request.override(messages=_messages(shown, rows, request.messages))
 
@@ -261,7 +260,7 @@ def _row_of(message: BaseMessage) -> Message:
         row["tool_call_id"] = message.tool_call_id
         if message.status == "error":
             row["status"] = "error"
-    return {**row, _KEY: shared.digest_of(encode_message(row))}
+    return shared.keyed(row, row)
 
 
 def _plain(content: Any) -> Any:
@@ -295,13 +294,13 @@ def _messages(view: Sequence[Message], rows: Sequence[Message], given: Sequence[
     places: dict[str, list[int]] = defaultdict(list)
     own: dict[str, Any] = {}  # the host's own blocks, by how the log has them
     for at, (row, message) in enumerate(zip(rows, given, strict=True)):
-        places[row[_KEY]].append(at)
+        places[row[shared.KEY]].append(at)
         if isinstance(row["content"], list):
             pairs = zip(row["content"], _said(message), strict=True)
             own.update((json.dumps(block, sort_keys=True), each) for block, each in pairs if block != each)
     found: list[BaseMessage] = []
     for row in reversed(view):
-        known = places.get(row.get(_KEY, ""), [-1])
+        known = places.get(row.get(shared.KEY, ""), [-1])
         place = known.pop() if len(known) > 1 else known[0]
         if place >= 0 and row["role"] == rows[place]["role"]:
             found.append(given[place] if row == rows[place] else _changed(given[place], row, own))

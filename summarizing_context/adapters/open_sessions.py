@@ -9,19 +9,21 @@ import re
 import sys
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from summarizing_context.assembly import Options, open_store, start_context
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import MessageError, SettingsError, briefly
 from summarizing_context.log.message_log import BoundThinking as BoundThinking
-from summarizing_context.messages.reading import Message
+from summarizing_context.messages.reading import Message, canonical_json
 from summarizing_context.settings import Settings
 from summarizing_context.stores.base import SessionStore
 from summarizing_context.summarizers.base import Summarizer
 
+KEY = "_key"  # of a row: equal for rows that were made of the same; never sent and never counted
 BINDING_BETA = "thinking-binding-controls-2026-08-01"  # of the header `anthropic-beta`
 
 
@@ -60,18 +62,11 @@ async def opened_store(place: Path | str, *, read_only: bool = False) -> AsyncIt
         await store.close()
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
-    """A model as `get_messages_for_request` reads providers: its name, and its window where the host knows it."""
-
-    name: str
-    model: str
-    context_window: int | None
-    max_output_tokens: int | None
-    cache_lifetime: str | None = None  # of its prompt cache, where a request asks for one, such as `1h`
-
-    def get_model_info(self) -> dict[str, Any]:
-        return {**asdict(self), "id": self.model}
+def model_of(name: str, model: str, window: Any, max_output: Any, cache_lifetime: str | None = None) -> Any:
+    """Return a model as `get_messages_for_request` reads providers: its name, its window in tokens where the host knows
+    it, and how long its prompt cache is to last, where a request asks for that, such as `1h`."""
+    limits = {"context_window": window, "max_output_tokens": max_output}
+    return SimpleNamespace(name=name, get_model_info=lambda: {"id": model, "cache_lifetime": cache_lifetime, **limits})
 
 
 def beside_messages(tools: Iterable[Any], schema: str, instructions: Iterable[Any]) -> list[Message]:
@@ -91,6 +86,11 @@ def text_of(content: str | Sequence[Message]) -> str:
 def digest_of(data: bytes | bytearray) -> str:
     """Return what stands for content in names of rows and in place of the bytes of files."""
     return hashlib.blake2b(data, digest_size=12).hexdigest()
+
+
+def keyed(row: Message, made_of: object) -> Message:
+    """Return a row with its key, a digest of what it was made of: the same in every process, whatever stands before."""
+    return {**row, KEY: digest_of(canonical_json(made_of).encode())}
 
 
 def as_json(value: Any) -> Any:

@@ -9,8 +9,8 @@ import inspect
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
-from summarizing_context.adapters.open_sessions import Sessions, beside_messages
-from summarizing_context.adapters.response_items import COMPACTED, NAME, ViewWriter, rows_of
+from summarizing_context.adapters.open_sessions import KEY, Sessions, beside_messages
+from summarizing_context.adapters.response_items import COMPACTED, ViewWriter, rows_of
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import MissingExtraError, SettingsError, briefly
 from summarizing_context.messages.reading import Message
@@ -81,16 +81,16 @@ class SummarizingFilter(AbstractAsyncContextManager["SummarizingFilter"]):
             if row.message["role"] == "tool" and (id := row.message["tool_call_id"]) not in called:
                 raise SettingsError(f"the input has the output of {briefly(id)} without its call: {_KEPT_BY_SERVER}")
 
-        names, agent = {row.message[NAME] for row in rows}, data.agent.name
+        names, agent = {row.message[KEY] for row in rows}, data.agent.name
         is_nested = any(_is_nested(row.message) for row in rows)
         async with self._sessions.use() as context:
             known = self._known
             if known is None or not len(context):
                 messages = await context.get_messages()
-                known = set() if any(map(_is_nested, messages)) else {str(one.get(NAME)) for one in messages}
+                known = set() if any(map(_is_nested, messages)) else {str(one.get(KEY)) for one in messages}
             first_corrected = len(known) == 1 and self._agent in ("", agent)
             # what the server has compacted stands for all of the conversation that it leaves out
-            compacted = any(row.items[0].get("type") in COMPACTED and row.message[NAME] not in known for row in rows)
+            compacted = any(row.items[0].get("type") in COMPACTED and row.message[KEY] not in known for row in rows)
             if known and known.isdisjoint(names) and not (first_corrected or is_nested or compacted):
                 raise SettingsError(
                     "the input has no message in common with the conversation of this filter. Each conversation needs "
@@ -98,7 +98,7 @@ class SummarizingFilter(AbstractAsyncContextManager["SummarizingFilter"]):
                     "as_tool is given a run_config. To start over, call clear() of the context"
                 )
             self._agent = agent
-            await context.follow([row.message for row in rows], keys=[row.message[NAME] for row in rows])
+            await context.follow([row.message for row in rows], keys=[row.message[KEY] for row in rows])
             # a history that a handoff has nested stands for that of before, which a session may bring again
             self._known = names | known if is_nested else names
 

@@ -27,7 +27,6 @@ try:
 except ImportError as error:
     raise MissingExtraError("pydantic-ai", "pydantic_ai is not installed, or too old for capabilities") from error
 
-_NAME = "_part"  # the field of a row that names what it was made of; never sent and never counted
 _LEFT_OUT = "[thinking left out]"  # where a view leaves nothing else of a message
 
 
@@ -71,12 +70,11 @@ class SummarizingCapability(AbstractCapability[Any], AbstractAsyncContextManager
         said = [part.content for part in parameters.instruction_parts or ()]
         beside = shared.beside_messages(tools, "parameters_json_schema", said)
         limits = model.profile.get("context_window"), settings.get("max_tokens")
-        window = shared.Window(
-            str(model.system), model.model_name, *limits, _cache_asked(request_context.messages, settings)
-        )
+        cache = _cache_asked(request_context.messages, settings)
+        provider = shared.model_of(str(model.system), model.model_name, *limits, cache)
         async with self._sessions.use(ctx.conversation_id) as context:
-            await context.follow([row.message for row in rows], keys=[row.message[_NAME] for row in rows])
-            view = await context.next_view(provider=window, tools=beside, bound_thinking=bound)
+            await context.follow([row.message for row in rows], keys=[row.message[shared.KEY] for row in rows])
+            view = await context.next_view(provider=provider, tools=beside, bound_thinking=bound)
         return replace(request_context, messages=_messages(view.messages, rows))
 
     async def after_model_request(
@@ -115,7 +113,6 @@ class _Row(NamedTuple):
 
 
 def _rows(messages: Sequence[host.ModelMessage]) -> Iterator[_Row]:
-    """Yield rows with names made of their content: the same in every process, whatever stands before them."""
     for message in messages:
         if isinstance(message, host.ModelResponse):
             others = [part for part in message.parts if not isinstance(part, host.ToolCallPart)]
@@ -127,11 +124,11 @@ def _rows(messages: Sequence[host.ModelMessage]) -> Iterator[_Row]:
                     call = {"id": part.tool_call_id, "type": "function", "function": function}
                     row.setdefault("tool_calls", []).append(call)
             ids = [getattr(part, "id", None) for part in message.parts]  # a provider refuses one that comes twice
-            yield _Row({**row, _NAME: shared.digest_of(canonical_json([row, *ids]).encode())}, message, None)
+            yield _Row(shared.keyed(row, [row, *ids]), message, None)
             continue
         for asked in message.parts:
             row = _request_row(asked)
-            yield _Row({**row, _NAME: shared.digest_of(canonical_json([row]).encode())}, asked, message)
+            yield _Row(shared.keyed(row, row), asked, message)
 
 
 def _request_row(part: Any) -> Message:
@@ -192,7 +189,7 @@ def _block(item: Any) -> Message:
 
 def _messages(view: Iterable[Message], rows: Sequence[_Row]) -> list[host.ModelMessage]:
     """Return the view in the host's shapes: neighbouring parts of requests make one request."""
-    known = {row.message[_NAME]: row for row in rows}
+    known = {row.message[shared.KEY]: row for row in rows}
     given = [part for row in rows if row.origin is None for part in row.part.parts]
     names = {part.tool_call_id: part.tool_name for part in given if isinstance(part, host.ToolCallPart)}
     prompts = [row.part.content for row in rows if isinstance(row.part, host.UserPromptPart)]
@@ -202,12 +199,12 @@ def _messages(view: Iterable[Message], rows: Sequence[_Row]) -> list[host.ModelM
     messages: list[host.ModelMessage] = []
     for is_response, run in groupby(view, lambda message: message["role"] == "assistant"):
         if is_response:
-            messages += [_response(message, known.get(message.get(_NAME, ""))) for message in run]
+            messages += [_response(message, known.get(message.get(shared.KEY, ""))) for message in run]
             continue
         parts: list[Any] = []
         origin: host.ModelRequest | None = None
         for message in run:
-            row, text = known.get(message.get(_NAME, "")), shared.text_of(message["content"])
+            row, text = known.get(message.get(shared.KEY, "")), shared.text_of(message["content"])
             origin = row.origin if row is not None and row.origin is not None else origin
             if row is not None and (message == row.message or message["role"] == "system"):
                 parts.append(row.part)

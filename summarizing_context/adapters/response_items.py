@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from summarizing_context.adapters.open_sessions import digest_of, text_of
+from summarizing_context.adapters.open_sessions import KEY, digest_of, keyed, text_of
 from summarizing_context.errors import MessageError, briefly
 from summarizing_context.messages.reading import LOADED_TOOLS, Message, canonical_json
 from summarizing_context.summarizers.native import is_compacted
 
 Item = Mapping[str, Any]
 
-NAME = "_items"  # the field of a message that names the items it was made of; never sent and never counted
 COMPACTED = ("compaction", "compaction_summary")  # they stand for a past that only the server has
 SERVER_WORK = ("item_reference", "compaction_trigger")  # the server is asked to look up or to compact items
 _IN_FORCE = (*COMPACTED, "additional_tools", "configuration_update")  # from where they stand on: every view has them
@@ -42,9 +41,9 @@ def rows_of(items: Sequence[Any]) -> Iterator[Row]:
     halves = [_half_of(item) for item in items]
     paired = {id for id, is_output in halves if id and not is_output} & {id for id, is_output in halves if is_output}
 
-    def row(start: int, stop: int) -> Row:  # with a name made of the items, whatever stands before
+    def row(start: int, stop: int) -> Row:
         own = items[start:stop]
-        return Row({**_message(own), NAME: digest_of(canonical_json(own).encode())}, own)
+        return Row(keyed(_message(own), own), own)
 
     begin, waiting, holds = 0, set[str](), False
     for at, item in enumerate(items):
@@ -177,12 +176,12 @@ class ViewWriter:
     """Writes messages of a view as items; `rows` are those of its log."""
 
     def __init__(self, rows: Sequence[Row]) -> None:
-        self._rows = {row.message[NAME]: row for row in rows}
+        self._rows = {row.message[KEY]: row for row in rows}
         self._items = [item for row in rows for item in row.items]
         self._kinds = {_half_of(item)[0]: _kind(item) for item in self._items if _kind(item) in _TEXTUAL}
 
     def items(self, message: Message) -> Iterator[Any]:
-        row = self._rows.get(message.get(NAME, ""))
+        row = self._rows.get(message.get(KEY, ""))
         if row is None and is_compacted(message):
             yield from message["content"]
         elif row is not None and (message == row.message or _kind(row.items[0]) in _IN_FORCE):

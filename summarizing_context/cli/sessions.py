@@ -117,12 +117,12 @@ def view(
         view s1 --store run.db --full | jq -r '.[-1].content'
     """
     from summarizing_context.evaluation.laws import canonical, shows
-    from summarizing_context.evaluation.replay import make_costs
+    from summarizing_context.evaluation.replay import make_price
 
     settings, _ = at.find()
     with progress("opening", None):
         messages, log, parts, behind = anyio.run(view_of, settings)
-        costs = anyio.run(make_costs, settings)
+        price = anyio.run(make_price, settings)
 
     # The number of each message in the log. The tail is read from its end, for blocks before it may quote messages.
     whole, end = {canonical(log[at]): at for at in reversed(range(len(log)))}, len(log)
@@ -136,7 +136,7 @@ def view(
     for place, part, message in zip(places, parts, messages, strict=True):
         known_of = {"position": len(rows), "message": place, "part": part, "role": message["role"]}
         words = plain(" ".join(message_text_parts(message)), 400)
-        rows.append({**known_of, "tokens": costs(message, canonical(message)), "words": words})
+        rows.append({**known_of, "tokens": price.message(message), "words": words})
     tokens, budget = sum(row["tokens"] for row in rows), settings.max_tokens
     document = {"session": settings.session_id, "tokens": tokens, "budget": budget, "messages": rows}
     if full:  # what could drive a terminal is written as escapes

@@ -19,7 +19,6 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal
@@ -149,7 +148,8 @@ class Cassette(AbstractContextManager["Cassette"]):
         variables = (*(f"{name.upper()}_API_KEY" for name in PROVIDERS), "ANTHROPIC_AUTH_TOKEN")
         known = {*map(os.environ.get, variables), *secrets}
         # What is shorter is a word, and would be taken out everywhere.
-        self._secrets = sorted((one for one in known if one and len(one) >= 12), key=lambda one: (-len(one), one))
+        long = sorted((one for one in known if one and len(one) >= 12), key=lambda one: (-len(one), one))
+        self.clean = partial(scrubbed, secrets=long)  # a whole text, as it may be sent and kept
         self._max_calls = max_calls if self.sends else None
         self.missed: set[str] = set()  # keys of a replay that have no reply
         self._lines = _read(path)
@@ -162,9 +162,6 @@ class Cassette(AbstractContextManager["Cassette"]):
             self._lines = _read(self.path)  # also what others have recorded
             replace_private(self.path, self._packed(sorted(self._lines.items())))
 
-    def __len__(self) -> int:
-        return len(self._lines)
-
     @property
     def calls(self) -> int:
         """Calls since it was opened."""
@@ -173,10 +170,6 @@ class Cassette(AbstractContextManager["Cassette"]):
     def scrub(self, message: Message) -> Message:
         """Return a message as it may be sent and kept: without secrets, before anything of it is cut."""
         return redact_message(message, self.clean)
-
-    def clean(self, text: str) -> str:
-        """Return a whole text as it may be sent and kept."""
-        return scrubbed(text, self._secrets)
 
     async def reply(
         self, request: Request, send: Send, *, assumed: str = "", is_usable: Usable = lambda _: True
@@ -305,7 +298,8 @@ class RecordedModel(AbstractAsyncContextManager["RecordedModel"]):
 
     async def _sent(self, job: SummaryJob | None, attempts: int, clean: Request) -> str | SummaryReply:
         lasting = (Fault.KEY, Fault.NOT_FOUND, Fault.REQUEST, Fault.REDIRECT)  # a wrong key stays wrong
-        for attempt in count(1):
+        attempt = 1
+        while True:
             try:
                 if job is not None:
                     return await self._model.summarize(replace(job, instructions=clean.system, content=clean.user[0]))
@@ -317,7 +311,7 @@ class RecordedModel(AbstractAsyncContextManager["RecordedModel"]):
                 if is_answer or attempt == attempts or (error.args and error.args[0] in lasting):
                     raise
                 await anyio.sleep(max(random.uniform(0.5, 2.0**attempt), retry_after_of(error)))
-        raise AssertionError  # never
+                attempt += 1
 
 
 def assumed_summary(job: SummaryJob) -> str:

@@ -43,12 +43,10 @@ CATEGORIES = ("rule", "decision", "error", "artifact", "fact")  # that have an a
 ABSENT = "absent"  # the category of questions that the record does not answer; they are scored apart
 CASES = "cases.toml"
 _SETTINGS, _PROMPTS = "settings.json", "prompts"
-_SHAPE_NO_VIEW = (  # settings of places, the session, the machine and the model; the budget is that of the case
-    *("prompts", "prices", "session_id", "project", "max_tokens", "summarizer", "model", "token_counter", "max_wait"),
-    *("allow_download", "idle_after", "concurrency", "call_timeout", "attempts", "breaker_failures"),
-    *("breaker_cooldown", "max_calls_per_hour", "max_input_tokens_per_hour", "max_calls_per_session"),
-    *("max_input_tokens_per_session", "max_cost_per_session", "embedding", "embedding_model", "vector_store"),
-    *("similarity_threshold", "checkpoint_interval_messages", "memory_include", "memory_extract"),
+_SHAPES_NO_VIEW = re.compile(  # settings of places, the session, the machine and the model; a case has its own budget
+    "prompts|prices|session_id|project|max_tokens|summarizer|model|token_counter|max_wait|allow_download|idle_after"
+    "|concurrency|call_timeout|attempts|breaker_.*|max_.*_per_.*|embedding|embedding_model|vector_store"
+    "|similarity_threshold|checkpoint_interval_messages|memory_include|memory_extract"
 )
 
 _MAX_PROBES = 200  # of one cut
@@ -504,7 +502,7 @@ def _files_of(settings: Settings) -> dict[str, bytes]:
     """Return what is kept of settings, by file; nothing where all are as shipped."""
     root = settings.prompts and Path(settings.prompts)
     files = {f"{_PROMPTS}/{name}.md": (root / f"{name}.md").read_bytes() for name in names(root)} if root else {}
-    changed = {name: value for name, value in changed_settings(settings).items() if name not in _SHAPE_NO_VIEW}
+    changed = {name: one for name, one in changed_settings(settings).items() if not _SHAPES_NO_VIEW.fullmatch(name)}
     if changed or files:
         files[_SETTINGS] = indented(dict(sorted(changed.items())))
     return files

@@ -78,11 +78,6 @@ def shows(row: Message, message: Message) -> bool:
 class Judge:
     """Judges view after view of one session. Every message of the log is added before the view that may show it."""
 
-    tool_unsafe = False  # the last view parts calls from results, or leaves out a result that the log has
-    out_of_order = False  # its raw messages stand in another order than in the log
-    newest_missing = False  # it shows nothing of the newest message
-    common = 0  # messages that it begins with as the view before
-
     def __init__(self) -> None:
         self._log: list[bytes] = []
         self._places: dict[bytes, list[int]] = {}  # of equal messages in the log
@@ -99,17 +94,21 @@ class Judge:
         self._log.append(key)
         self._newest, self._newest_at = message, None
 
-    def look(self, view: Sequence[Message], keys: list[bytes]) -> None:
-        """Judge a view, whose messages have these canonical spellings."""
-        pairs = enumerate(zip(self._keys, keys, strict=False))
-        self.common = next((at for at, (a, b) in pairs if a != b), min(len(self._keys), len(keys)))
-        self._keys = keys
-        if self._newest_at is None or self._newest_at >= self.common:
-            rows = range(len(view) - 1, self.common - 1, -1)  # it is in what is new
-            self._newest_at = next((at for at in rows if shows(view[at], self._newest)), None)
-        self.newest_missing = self._newest_at is None
+    def look(self, view: Sequence[Message], keys: list[bytes]) -> tuple[int, dict[str, bool]]:
+        """Judge a view, whose messages have these canonical spellings.
 
-        self.tool_unsafe = self.out_of_order = False
+        Return with how many messages it begins as the view before, and the laws that it breaks: it parts calls from
+        results or leaves out a result that the log has, its raw messages stand in another order than in the log, or it
+        shows nothing of the newest message.
+        """
+        pairs = enumerate(zip(self._keys, keys, strict=False))
+        common = next((at for at, (a, b) in pairs if a != b), min(len(self._keys), len(keys)))
+        self._keys = keys
+        if self._newest_at is None or self._newest_at >= common:
+            rows = range(len(view) - 1, common - 1, -1)  # it is in what is new
+            self._newest_at = next((at for at in rows if shows(view[at], self._newest)), None)
+
+        unsafe = out_of_order = False
         waiting: list[str] = []  # ids of the calls in flight
         place = result_place = -1  # log index of the last raw message that is no result; of the call or its last result
         call_place: int | None = None  # of the last message with calls; None where it is not shown as it came
@@ -118,13 +117,12 @@ class Judge:
                 self._ids[key] = bound_ids(read_message(dict(message)))
             calls, answers = self._ids[key]
             # Calls are followed by their results only, all of them; results stand nowhere else.
-            self.tool_unsafe |= bool(waiting) and not answers
+            unsafe |= bool(waiting) and not answers
             for id in answers:
+                unsafe |= id not in waiting
                 if id in waiting:
                     waiting.remove(id)
-                else:
-                    self.tool_unsafe = True
-            self.tool_unsafe |= bool(calls and waiting)
+            unsafe |= bool(calls and waiting)
             waiting = list(calls) or waiting
             # Raw messages keep the log's order; a result stands behind its call, however many others it overtakes.
             places = self._places.get(key, [])
@@ -133,12 +131,15 @@ class Judge:
                 result_place = places[at]
                 place = place if answers else places[at]
             elif places:
-                self.out_of_order = True
+                out_of_order = True
             if calls:
                 call_place = result_place if places else None
-        if waiting and call_place is not None and not self.tool_unsafe:  # calls in flight are the log's too
+        if waiting and call_place is not None and not unsafe:  # calls in flight are the log's too
             left: Counter[str] = Counter()
             for made, answered in (self._ids[key] for key in self._log[call_place:]):
                 left.subtract(id for id in answered if left[id] > 0)
                 left.update(made)
-            self.tool_unsafe = any(left[id] < count for id, count in Counter(waiting).items())
+            unsafe = any(left[id] < count for id, count in Counter(waiting).items())
+        newest_missing = self._newest_at is None
+        laws = {"tool_unsafe_views": unsafe, "out_of_order_views": out_of_order, "newest_missing_views": newest_missing}
+        return common, laws

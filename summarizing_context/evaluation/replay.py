@@ -11,7 +11,7 @@ import signal
 import time
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field, fields, replace
@@ -30,9 +30,9 @@ from summarizing_context.errors import BudgetError, TranscriptError
 from summarizing_context.evaluation.cassettes import Cassette, RecordedModel
 from summarizing_context.evaluation.laws import Judge, canonical
 from summarizing_context.log.message_log import BoundThinking
-from summarizing_context.messages.reading import Message, message_text_parts, read_message
+from summarizing_context.messages.reading import Message, message_text_parts
 from summarizing_context.messages.text import split_line
-from summarizing_context.messages.tokens import MESSAGE_TOKENS, choose_counter
+from summarizing_context.messages.tokens import Price, choose_counter
 from summarizing_context.models import load_models
 from summarizing_context.settings import Settings, without_default_cap
 from summarizing_context.transcripts import Transcript, read_named
@@ -51,7 +51,6 @@ PRICED_MODEL = "claude-sonnet-5"  # by which the demo tells what it saved
 
 _FOLDER = files("summarizing_context.evaluation")
 
-Costs = Callable[[Mapping[str, Any], bytes], int]
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -121,33 +120,21 @@ def add_up(rows: Sequence[Tally]) -> Tally:
     return total
 
 
-def costs_by(count: Callable[[str], int], image_tokens: int = 0) -> Costs:
-    """Return the function that gives the tokens of a message and its canonical JSON, each counted once."""
-    known: dict[bytes, int] = {}
-
-    def cost(message: Mapping[str, Any], key: bytes) -> int:
-        if key not in known:
-            reading = read_message(dict(message))
-            known[key] = MESSAGE_TOKENS + sum(map(count, reading.texts + reading.unread)) + image_tokens * reading.media
-        return known[key]
-
-    return cost
-
-
-async def make_costs(settings: Settings) -> Costs:
-    """Return costs by the counter that a session with these settings has."""
+async def make_price(settings: Settings) -> Price:
+    """Return the price by the counter that a session with these settings has."""
     counter = await choose_counter(settings.token_counter, allow_download=settings.allow_download)
-    return costs_by(counter.count, settings.image_tokens)
+    return Price(counter.count, settings.image_tokens)
 
 
 class Recorder:
     """Adds messages to a context and takes its views, tallying what they are."""
 
     def __init__(
-        self, context: SummarizingContext, costs: Costs, tally: Tally, bound_thinking: BoundThinking = "kept"
+        self, context: SummarizingContext, price: Price, tally: Tally, bound_thinking: BoundThinking = "kept"
     ) -> None:
         self.tally, self.view, self.view_tokens = tally, list[dict[str, Any]](), 0  # the last view
-        self._context, self._costs, self._judge, self._bound_thinking = context, costs, Judge(), bound_thinking
+        self._context, self._price, self._judge, self._bound_thinking = context, price, Judge(), bound_thinking
+        self._sizes: dict[bytes, int] = {}  # of messages, each counted once
 
     async def add(self, message: dict[str, Any]) -> None:
         """Add one message."""
@@ -167,18 +154,18 @@ class Recorder:
         activated = getattr(self._context.last_view, "activation", None) is not None
         tally.activation_ms += tally.view_ms[-1:] if activated else []
         keys = [canonical(message) for message in view]
-        judge.look(view, keys)
-        tokens = [self._costs(message, key) for message, key in zip(view, keys, strict=True)]
+        common, broken = judge.look(view, keys)
+        new = {key: message for key, message in zip(keys, view, strict=True) if key not in self._sizes}
+        self._sizes |= {key: self._price.message(message) for key, message in new.items()}
+        tokens = [self._sizes[key] for key in keys]
         size = sum(tokens)
         tally.counts.update(
             views=1,
             view_tokens=size,
-            hit_tokens=sum(tokens[: judge.common]),
-            append_only_breaks=judge.common < len(self.view) and not activated,
-            tool_unsafe_views=judge.tool_unsafe,
-            out_of_order_views=judge.out_of_order,
-            newest_missing_views=judge.newest_missing,
+            hit_tokens=sum(tokens[:common]),
+            append_only_breaks=common < len(self.view) and not activated,
             over_budget_views=tally.budget is not None and size > tally.budget,
+            **broken,
         )
         tally.counts["max_view_tokens"] = max(tally.counts["max_view_tokens"], size)
         self.view, self.view_tokens = view, size
@@ -206,7 +193,7 @@ def replay_file(
 
 async def replay_log(name: str, log: Transcript, variants: Sequence[Settings], dry_run: bool = False) -> list[Tally]:
     """Replay one log in memory with each of these settings. In a dry run replies of the model are assumed."""
-    costs, rows = await make_costs(variants[0]), []
+    price, rows = await make_price(variants[0]), []
     for variant in variants:
         # Pauses between messages are those of this machine, not of the session: none of them makes a session idle.
         settings = replace(variant, store=":memory:", session_id="replay", idle_after="never")
@@ -217,7 +204,7 @@ async def replay_log(name: str, log: Transcript, variants: Sequence[Settings], d
         async with assumed as summarizer, open_context(settings, summarizer=summarizer) as context:
             skipped: Any = {"skipped": Counter(log.skipped), "skipped_lines": [*log.unreadable]}
             tally = Tally(file=name, budget=variant.max_tokens, strategy=variant.strategy, **skipped)
-            recorder = Recorder(context, costs, tally)
+            recorder = Recorder(context, price, tally)
             for index, message in enumerate(log.messages):
                 # No host sends a request between the calls of one reply.
                 if message.get("role") == "assistant" and index and not context.open_calls():
@@ -233,9 +220,9 @@ async def replay_log(name: str, log: Transcript, variants: Sequence[Settings], d
 
 async def play_demo(messages: Sequence[Message], settings: Settings, *, watch: Callable[[str], None]) -> dict[str, Any]:
     """Play the demo without waiting for the worker; return the figures as JSON values."""
-    costs, budget = await make_costs(settings), int(settings.max_tokens)
+    price, budget = await make_price(settings), int(settings.max_tokens)
     async with open_context(settings) as context:
-        recorder = Recorder(context, costs, Tally(file="demo", budget=budget))
+        recorder = Recorder(context, price, Tally(file="demo", budget=budget))
         for message in messages:
             if message["role"] == "assistant":
                 await recorder.take_view()
@@ -247,11 +234,11 @@ async def play_demo(messages: Sequence[Message], settings: Settings, *, watch: C
         tally, statistics = recorder.finish(), context.statistics()
 
     # What is sent without this package: the system row and the newest messages that fit; or the whole history.
-    sums = list(accumulate((costs(message, canonical(message)) for message in messages), initial=0))
+    sums = list(accumulate(map(price.message, messages), initial=0))
     start = next((at for at in range(1, len(messages)) if sums[1] + sums[-1] - sums[at] <= budget), len(messages))
     histories = [sums[at] for at, message in enumerate(messages) if message["role"] == "assistant"]
     whole, cached = sum(histories) + sums[-1], sum(histories)
-    price = load_models().price_of(PRICED_MODEL)
+    listed = load_models().price_of(PRICED_MODEL)
     reasons = sorted((str(reason), count) for reason, count in statistics.activations_by_reason.items() if count)
     view_tokens, hit_tokens = tally.counts["view_tokens"], tally.counts["hit_tokens"]
     return {
@@ -264,8 +251,8 @@ async def play_demo(messages: Sequence[Message], settings: Settings, *, watch: C
         "sent_tokens": view_tokens,
         "whole_history_sent_tokens": whole,
         "priced_model": PRICED_MODEL,
-        "dollars": None if price is None else price.cost(view_tokens, 0, hit_tokens),
-        "whole_history_dollars": None if price is None else price.cost(whole, 0, cached),
+        "dollars": None if listed is None else listed.cost(view_tokens, 0, hit_tokens),
+        "whole_history_dollars": None if listed is None else listed.cost(whole, 0, cached),
         "questions": find_answers(recorder.view, [messages[0], *messages[start:]]),
     }
 

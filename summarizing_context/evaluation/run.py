@@ -202,20 +202,19 @@ class Run:
 
     async def _measure_together(self, cassette: Cassette, watch: Callable[[str], None]) -> list[dict[str, Any]]:
         """Measure so many logs at a time, for a model takes long to answer."""
-        parts, room = [dict[str, Any]() for _ in self.dataset.logs], anyio.CapacityLimiter(max(1, self.jobs))
-        failed = list[Exception]()
+        room, failed = anyio.CapacityLimiter(max(1, self.jobs)), list[Exception]()
 
-        async def measure(part: dict[str, Any], log: Log) -> None:
+        async def measure(log: Log) -> dict[str, Any]:
             async with room:
                 try:
-                    part |= {} if failed else await self.measure_log(cassette, log)
+                    return {} if failed else await self.measure_log(cassette, log)
                 except Exception as error:  # those under way go on, for what they have asked for is paid
                     failed.append(error)
-            watch(log.name)
+                    return {}
+                finally:
+                    watch(log.name)
 
-        async with anyio.create_task_group() as group:
-            for part, log in zip(parts, self.dataset.logs, strict=True):
-                group.start_soon(measure, part, log)
+        parts = await asyncio.gather(*map(measure, self.dataset.logs))
         for error in failed:
             raise error
         return parts

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import anyio
 import msgspec
@@ -263,39 +262,27 @@ def propose_by_model(trial: Trial, number: int) -> Iterator[Variant]:
 def propose_by_gepa(trial: Trial, number: int) -> Iterator[Variant]:
     """Evolve the prompt with gepa; what breaks a rule for prompts scores 0. Yield nothing: the trial has all scores."""
     try:
-        import gepa
-        from gepa.core.adapter import EvaluationBatch
+        from gepa import optimize_anything as gepa
     except ImportError as error:
         raise SettingsError("gepa is not installed; install it with: pip install '.[gepa]'") from error
     sessions = list(trial.lost(trial.start))
 
-    def evaluate(batch: list[str], candidate: dict[str, str], capture_traces: bool = False) -> Any:
-        variant, complaints = trial.proposal(candidate[PURPOSE].strip())
-        lost = dict.fromkeys(batch, (0.0, complaints)) if variant is None else trial.lost(variant)
-        scores, records = list[float](), list[dict[str, str]]()
-        for share, dropped in (lost.get(name, (1.0, [])) for name in batch):
-            outputs = f"summaries that kept {share:.0%} of what was needed later"
-            feedback = "; ".join(dropped) or "nothing that was needed later was dropped"
-            inputs = "the messages of one agent session, segment by segment"
-            records.append({"Inputs": inputs, "Generated Outputs": outputs, "Feedback": feedback})
-            scores.append(share)
-        return EvaluationBatch(list(batch), scores, records)
+    def evaluate(candidate: str, example: str) -> tuple[float, dict[str, str]]:
+        variant, complaints = trial.proposal(candidate.strip())
+        share, dropped = (0.0, complaints) if variant is None else trial.lost(variant).get(example, (1.0, []))
+        outputs = f"summaries that kept {share:.0%} of what was needed later"
+        feedback = "; ".join(dropped) or "nothing that was needed later was dropped"
+        inputs = "the messages of one agent session, segment by segment"
+        return share, {"Inputs": inputs, "Generated Outputs": outputs, "Feedback": feedback}
 
-    def say_what_was_lost(candidate: object, evaluated: Any, components: list[str]) -> dict[str, Any]:
-        return dict.fromkeys(components, evaluated.trajectories)
-
-    adapter = SimpleNamespace(evaluate=evaluate, make_reflective_dataset=say_what_was_lost, propose_new_texts=None)
-    gepa.optimize(
-        seed_candidate={PURPOSE: trial.old.text},
-        trainset=sessions,
-        valset=sessions,
-        adapter=adapter,  # gepa asks for a better text in its own way
+    reflection = gepa.ReflectionConfig(
         reflection_lm=trial.ask,
         reflection_prompt_template=latest("proposal").render(current="<curr_param>", feedback="<side_info>"),
         reflection_minibatch_size=min(_MINIBATCH, len(sessions)),
-        max_metric_calls=number * (len(sessions) + 2 * _MINIBATCH) + len(sessions),
-        logger=SimpleNamespace(log=lambda message: None),  # the report tells what came of it
-        seed=0,
-        skip_perfect_score=False,
     )
+    most = number * (len(sessions) + 2 * _MINIBATCH) + len(sessions)
+    engine = gepa.EngineConfig(max_metric_calls=most, parallel=False)
+    tracking = gepa.TrackingConfig(logger=SimpleNamespace(log=lambda message: None))  # the report tells what came of it
+    config = gepa.GEPAConfig(engine=engine, reflection=reflection, tracking=tracking)
+    gepa.optimize_anything(trial.old.text, evaluator=evaluate, dataset=sessions, config=config)
     return iter(())

@@ -23,12 +23,12 @@ import msgspec
 from summarizing_context.assembly import open_context
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import BudgetError, SummarizerRefused
-from summarizing_context.evaluation.replay import Recorder, Tally, costs_by
+from summarizing_context.evaluation.replay import Recorder, Tally
 from summarizing_context.extraction.tool_calls import parsed
 from summarizing_context.messages.reading import Message as Message
 from summarizing_context.messages.reading import read_message
 from summarizing_context.messages.search_terms import stems
-from summarizing_context.messages.tokens import estimate_text
+from summarizing_context.messages.tokens import Price, estimate_text
 from summarizing_context.settings import Settings, without_default_cap
 from summarizing_context.summarizers.base import Summarizer, SummaryJob
 from summarizing_context.summarizers.prompts import latest
@@ -100,7 +100,7 @@ async def play(
     fixed |= {} if summarizer is None else {"summarizer": "extractive"}  # what is given stands in its place
     made, views = replace(without_default_cap(settings), **fixed, breaker_failures=1_000), dict[int, str]()
     async with open_context(made, summarizer=summarizer, count_tokens=estimate_text) as context:
-        recorder = Recorder(context, costs_by(estimate_text), Tally(file="", budget=settings.max_tokens), "free")
+        recorder = Recorder(context, Price(estimate_text, 0), Tally(file="", budget=settings.max_tokens), "free")
         for at, message in enumerate([*messages, None]):
             if message is None or message.get("role") == "assistant":
                 await context.wait_idle()

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import takewhile
@@ -514,7 +515,7 @@ class Session:
                 await finish_despite_cancellation(commit())
             if present.pinned != pinned:
                 await store.save_pins(self.id, msgspec.json.encode(present.pinned).decode(), lambda: None)
-            covering = [one for one in self.views.provider_views if one.state.stop > self.log.leading_count]
+            covering = [one for one in self.views.provider_views.values() if one.state.stop > self.log.leading_count]
             for one in covering:  # the store has forgotten all of them
                 await self.save_state(one.key, one.state)
             self._kept_closings = set(self.log.closings) if covering else set()
@@ -581,7 +582,7 @@ class Session:
 
     def present(self, name: str | None) -> base.Present:
         """Return what a checkpoint of this name keeps beside the log: what each provider is shown, with the pages."""
-        log, shown = self.log, self.views.provider_views
+        log, shown = self.log, list(self.views.provider_views.values())
         first = bisect_left(log.humans, min((one.state.stop for one in shown), default=0))
         recalled = ((at, entry.data, entry.recalled) for at in log.humans[first:] for entry in [log.entries[at]])
         pages = [stored_page(at, data, page).verdict for at, data, page in recalled if page is not None]
@@ -595,14 +596,13 @@ class Session:
 
     def _replaced(self, filled: MessageLog, *, is_back: bool = False) -> None:
         """Go on from a new log that is committed."""
-        covered_histories = self.views.covered_histories()
-        old, same = self.log.entries, self.log.common_prefix(filled.entries)
+        old, same = copy(self.log), self.log.common_prefix(filled.entries)
         self.ledger.keep(self.log.replace(filled, () if is_back else self.log.closings))
         self._checkpoint_looked_for = min(self._checkpoint_looked_for, len(self.log))
         self.summaries.reset()
         if self.learner is not None:
             self.learner.forget()
-        self.views.replaced(old, same, covered_histories)
+        self.views.replaced(old, same)
         self._segments_seen = -1  # as many segments as before may be other ones
         self._wake_for_segments()
 
@@ -799,7 +799,7 @@ class Session:
             key, latest = undone.provider, views.latest
             budget = self.budget
             if latest is None or (latest.key, latest.provider) != (key, self.key):
-                state = next((one.state for one in views.provider_views if one.key == key), there)
+                state = views.provider_views[key].state if key in views.provider_views else there
                 budget = state.room + views.system_rows.tokens
             change = await self._decided(partial(views.undo, key, there, budget), True)
             if change is None:

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from summarizing_context.errors import BudgetError, MessageError, SettingsError
-from summarizing_context.log.entries import Entry, Role, output_hash
+from summarizing_context.log.entries import Role, output_hash
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import FRAME, HeaderPlace, Node, cut_at, stand_ins
 from summarizing_context.messages.reading import Message, canonical_json, check_message, encodable
@@ -41,7 +41,6 @@ from summarizing_context.views.view import (
     Tail,
     TailItem,
     Whole,
-    covered_history_of,
     extend_tail,
     kept_state,
 )
@@ -55,11 +54,7 @@ LEAST_ROOM = 40  # tokens beside the system rows without which no view is worth 
 # An activation is near where one more step, as large as the largest between so many marks, would lead to it.
 STEPS, STEP_SHARE = 6, 0.3  # of the room, at most
 
-MAX_KEYS = 4  # views whose state is kept
-
-# How many times a room may be larger or smaller than those of a view's state and of its latest request: further away a
-# request is shown another view; so is one that came from the state's room by small steps.
-_OTHER_ROOM, _FAR_ROOM = 1.5, 3.0
+_OTHER_ROOM = 1.5  # times a room may be larger or smaller than a view's: further away a request is shown another view
 
 _NEW_FOR_BLOCK = 0.25  # of the room, that a provider's next block has to cover beyond the last one
 
@@ -75,7 +70,6 @@ class SystemRows:
         self._prompt: Any = None  # text or blocks; None where the log's own rows lead
         self._row: list[tuple[Message, int]] = []  # the prompt as a message, with its tokens; none for an empty one
         self._rows: list[tuple[Message, int]] = []  # this, and those of the log that are shown
-        self._row_tokens = 0  # of them
         self._rows_of: object = None  # the log for which these are
         self.tools: list[Any] = []  # of the request; to be read only
         self.name = ""  # of the prompt; empty where the log's own rows lead
@@ -84,19 +78,16 @@ class SystemRows:
     def set_request(self, prompt: Prompt | None, tools: Sequence[Mapping[str, Any]] | None = None) -> None:
         """Set the prompt and the tools of the request to come; None for none. An empty prompt leads with no row.
         Raise `SettingsError`, and then nothing has changed."""
-        is_new, row = prompt != self._prompt, None
-        if is_new and prompt is not None:
-            content = prompt if isinstance(prompt, str) else _checked_list("system", prompt)
-            try:
-                row = encodable(check_message({"role": "system", "content": content}))
-            except MessageError as error:
-                raise SettingsError(f"system cannot be sent: {error}") from error
+        is_new, said = prompt != self._prompt, prompt
+        if is_new:
+            is_list = prompt is not None and not isinstance(prompt, str)
+            said = encodable(_checked_list("system", prompt) if is_list else prompt)
         if (tools or []) != self.tools:
             self.tools = _checked_list("tools", tools) if tools else []
             self.tool_tokens = sum(self._price.count(canonical_json(definition)) for definition in self.tools)
         if is_new:
-            self._prompt = said = None if row is None else row["content"]
-            self._row = [(row, self._price.message(row))] if row and said else []
+            row: Message = {"role": "system", "content": said}
+            self._prompt, self._row = said, [(row, self._price.message(row))] if said else []
             self.name = "" if said is None else output_hash(said if isinstance(said, str) else canonical_json(said))
             self._rows_of = None
 
@@ -108,7 +99,7 @@ class SystemRows:
     @property
     def tokens(self) -> int:
         """Cost of all leading rows, and of the tools."""
-        return self._row_tokens + self.tool_tokens if self.rows else self.tool_tokens
+        return sum(tokens for _, tokens in self.rows) + self.tool_tokens
 
     @property
     def rows(self) -> list[tuple[Message, int]]:
@@ -119,7 +110,6 @@ class SystemRows:
             for at, one in enumerate(log.entries[: log.leading_count]):
                 if alone or one.facts.role != Role.SYSTEM or one.facts.hook:
                     self._rows.append((encodable(one.message()), log.cost(at)))
-            self._row_tokens = sum(tokens for _, tokens in self._rows)
         return self._rows
 
 
@@ -202,8 +192,7 @@ class Viewer:
         self._log, self._summaries, self._price = sources.log, sources.summaries, sources.price
         self._settings = sources.settings
         self.system_rows = SystemRows(self._log, self._price)
-        self._provider_views: OrderedDict[str, ProviderView] = OrderedDict()
-        self._dropped: set[str] = set()  # providers of which a view was dropped that may be asked for again
+        self.provider_views: OrderedDict[str, ProviderView] = OrderedDict()  # by their keys
         self.repairs = Counter[str]()  # of messages that were shown, by kind; each of a message once
         self.left_out = 0  # tokens that shrinking has left out of them
         self._repaired = Counter[tuple[int, str]]()  # log entries and repairs
@@ -215,13 +204,9 @@ class Viewer:
         self.reopened = False  # an earlier process has shown views of this log
 
     @property
-    def provider_views(self) -> list[ProviderView]:
-        return list(self._provider_views.values())
-
-    @property
     def covers(self) -> bool:
         """Whether any view shows summaries in place of messages."""
-        return any(one.state.stop > self._log.leading_count for one in self._provider_views.values())
+        return any(one.state.stop > self._log.leading_count for one in self.provider_views.values())
 
     def _count_repairs(self, items: Sequence[TailItem]) -> None:
         """Count those of these items that have not been counted."""
@@ -233,13 +218,12 @@ class Viewer:
 
     def refresh_pins(self) -> None:
         """What is pinned by calls has changed: the next view of each provider shows it, if that fits."""
-        for provider_view in self._provider_views.values():
+        for provider_view in self.provider_views.values():
             provider_view.pins_changed = True
 
     def reset(self) -> None:
         """The log is another one: nothing of it has been shown by this viewer."""
-        self._provider_views.clear()
-        self._dropped.clear()
+        self.provider_views.clear()
         self._repaired.clear()
         self.latest, self.reopened = None, True
         self._keep_shown()
@@ -251,16 +235,16 @@ class Viewer:
         if state.held_at:
             provider_view.attempted = self._log.tokens[state.held_at], state.held_at
         if marks:
-            tokens, length, provider_view.resumed = marks
-            provider_view.attempted = None if tokens is None else (tokens, length)
-        self._provider_views[key] = self.latest = provider_view
+            provider_view.attempted, provider_view.resumed = marks
+        self.provider_views[key] = self.latest = provider_view
         self.stand_ins_shown += stand_ins(state.nodes)
         self._keep_shown()
 
     def undo(self, key: str, there: ActivationState, budget: int) -> Change | None:
         """The change that takes a provider's view back to an earlier state; None where that view would not fit now."""
-        if (provider_view := self._provider_views.get(key)) is None:
-            provider_view = self._kept(self._first_view(key, there.room))
+        if key not in self.provider_views:
+            self.restore(key, there)
+        provider_view = self.provider_views[key]
         present, bounds = provider_view.state, self._log.bounds()
         if present.bounds.rewritten == bounds.rewritten:
             bounds = there.bounds  # else messages were added under another beginning since then
@@ -282,16 +266,12 @@ class Viewer:
         report = ActivationReport(True, "restored", before, after, before - after)
         return Change(provider_view, present, state, tail, report, self._log_size)
 
-    def covered_histories(self) -> list[tuple[object, ...]]:
-        """What the log tells of what each provider's view covers, before the log is replaced."""
-        return [covered_history_of(one.state, self._log) for one in self._provider_views.values()]
-
-    def replaced(self, old: Sequence[Entry], same: int, histories: Sequence[tuple[object, ...]]) -> None:
-        """The log was replaced behind its first `same` entries: a view that covers no change goes on, the others
-        start over with an activation. `histories` tell what each view covered in the `old` log."""
+    def replaced(self, old: MessageLog, same: int) -> None:
+        """The `old` log was replaced behind its first `same` entries: a view that covers no change goes on, the others
+        start over with an activation."""
         self._repaired = Counter({name: n for name, n in self._repaired.items() if name[0] < same})
-        for view, history in zip(self._provider_views.values(), histories, strict=True):
-            kept = kept_state(view.state, history, old, same, self._log)
+        for view in self.provider_views.values():
+            kept = kept_state(view.state, old, same, self._log)
             view.state = kept or self._first_state(view.state.room)
             view.tail = self._tail_behind(view.state)
             if kept is None:
@@ -329,11 +309,7 @@ class Viewer:
 
         # what has come about since the last view: another system prompt, calls given up, the end of a turn
         if view.state.system != system:
-            if view.last or view.state.serial:
-                view.pending = view.pending or "system_changed"
-                reason = "system_changed"
-            else:
-                view.state = msgspec.structs.replace(view.state, system=system)
+            view.pending, reason = view.pending or "system_changed", "system_changed"
         if for_request:
             log.interrupt()
         given_up = log.interruptions_behind(view.state.stop)
@@ -358,8 +334,7 @@ class Viewer:
                 waits = now.to_summarize is not None  # it is looked at again behind the next message
                 again = max(0, int(room.min_free) - 1) if waits else 0
                 view.attempted = log.history_tokens - again, len(log)
-            if now.pins_seen:
-                view.pins_changed = False
+            view.pins_changed &= len(log) == log.leading_count  # they were looked at
             if is_asked_for and now.to_summarize is not None:
                 self.request(now.to_summarize.state)
             if tokens > room.tokens:
@@ -375,16 +350,12 @@ class Viewer:
                 self._summaries.blocks(Node.leaves(before.leaves, state.leaves))
             because = view.pending or reason or ("task_end" if now.takes_end else None)
             because = because or ("budget_raised" if now.is_widened else None)
-            if reason == "explicit" and because in ("budget_lowered", "budget_raised"):
-                because = "explicit"  # what was asked for comes before what the room alone would do
             if because is None:
-                shown = view.beside or before
-                was = Room(shown.room, self._settings).setting_aside(shown.staying)
+                was = Room(before.room, self._settings).setting_aside(before.staying)
                 because = "budget_lowered" if room.tokens < was.tokens and tokens <= was.high else "high_water"
             counts = len(plan.tail.items), sum(item.seq >= 0 for item in plan.pins)
         state = msgspec.structs.replace(state, serial=before.serial + 1, reason=because, system=system).on(log)
-        after = plan.tokens
-        sizes = system_tokens + tokens, system_tokens + after, tokens - after
+        sizes = system_tokens + tokens, system_tokens + plan.tokens, tokens - plan.tokens
         report = ActivationReport(True, because, *sizes, *counts)
         attempted = self._log_size if now.is_attempt else None
         return Change(view, before, state, plan.tail, report, attempted, plan.pins)
@@ -395,33 +366,32 @@ class Viewer:
 
     def would_compact(self, key: str, budget: int, reason: Reason | None = None, memories: Sequence[str] = ()) -> bool:
         """Whether the next view would activate, for whatever reason. Changes nothing; raises as `change` does."""
-        provider_views = self._provider_views
-        self._provider_views = OrderedDict((name, replace(one)) for name, one in provider_views.items())
+        provider_views = self.provider_views
+        self.provider_views = OrderedDict((name, replace(one)) for name, one in provider_views.items())
         try:
             return self.change(key, budget, reason, memories=memories, is_asked_for=False) is not None
         finally:
-            self._provider_views = provider_views
+            self.provider_views = provider_views
 
     def record(self, change: Change, undoes: int | None = None) -> ActivationRecord:
         """Return the record of a change that is about to be committed."""
         self._recorded += 1  # used once, also where the store fails
         before, state, report, items = change.before, change.state, change.report, change.tail.items
         now_shown = state.stop, state.since, state.nodes
-        in_both = {name: getattr(before, name) for name in ("bounds", "serial", "reason", "system")}
 
         # tokens with which the last view and this one begin alike, tools and the lines of a message included
-        last, rows, count = change.provider_view.last, self.system_rows.rows, self._price.count
+        last, rows, price = change.provider_view.last, self.system_rows.rows, self._price
         now = [*(row for row, _ in rows), *state.head, *(item.message for item in items)]
-        kept, head = common_prefix(last, now), len(now) - len(items)
-        alike = self.system_rows.tokens if kept >= len(rows) else 0
-        alike += sum(map(self._price.message, now[len(rows) : min(kept, head)]))
-        alike += sum(item.tokens for item in items[: max(0, kept - head)])
+        kept = common_prefix(last, now)
+        head = map(price.message, state.head[: max(0, kept - len(rows))])
+        costs = [*(tokens for _, tokens in rows), *head, *(item.tokens for item in items)]
+        alike = sum(costs[:kept]) + self.system_rows.tool_tokens * (kept >= len(rows))
         if kept < min(len(last), len(now)) and last[kept]["role"] == now[kept]["role"]:
             contents = [row.get("content") for row in (last[kept], now[kept])]
             blocks = [content if isinstance(content, list) else [{"text": content}] for content in contents]
             texts = [[one.get("text") if isinstance(one, dict) else "" for one in each] for each in blocks]
             said, says = ("".join(one for one in each if isinstance(one, str)).splitlines(True) for each in texts)
-            alike += count("".join(says[: common_prefix(said, says)]))
+            alike += price.count("".join(says[: common_prefix(said, says)]))
         return ActivationRecord(
             number=self._recorded,
             time=datetime.now(UTC).isoformat(timespec="microseconds"),
@@ -440,7 +410,7 @@ class Viewer:
             undoes=undoes,
             # an activation that only begins the view differently cannot be undone
             can_undo=undoes is None and (before.stop, before.since, before.nodes) != now_shown,
-            ends_turn=before.bounds != state.bounds and before == msgspec.structs.replace(state, **in_both),
+            ends_turn=before.bounds != state.bounds and (before.stop, before.head) == (state.stop, state.head),
         )
 
     def load_records(self, rows: Iterable[StoredActivation]) -> None:
@@ -503,14 +473,14 @@ class Viewer:
         """The view as `change` has left it: what came since then is for the next one."""
         left, rows = self._left(budget), self.system_rows
         self.latest = shown = self._view_for(key, left) or self._kept(self._new_view(key, left))
-        self._provider_views.move_to_end(shown.key)
+        self.provider_views.move_to_end(shown.key)
         state, items = shown.state, shown.tail.items
         self._count_repairs(items)
         leading = [row for row, _ in rows.rows]
         messages = [*leading, *state.head, *[item.message for item in items]]
         before = shown.last if shown.resumed is None else messages[: shown.resumed]
         stable = common_prefix(before, messages)
-        shown.last, shown.resumed, shown.beside, shown.asked_room = messages, None, None, left
+        shown.last, shown.resumed = messages, None
         fixed = rows.fixed_tokens
         tokens = budget - left - fixed + state.head_tokens + shown.tail.tokens
         if self._settings.merge_user_rows:
@@ -533,13 +503,11 @@ class Viewer:
 
     def raw_messages(self, key: str, budget: int, request: ActivationRequest | None) -> int:
         """Return how many messages have to stay raw; 0 where more could be covered for a request, at a price."""
-        provider_view = self._view_for(key, self._left(budget))
-        if provider_view is None:
+        if (view := self._view_for(key, self._left(budget))) is None:
             return 0
-        tail, present = provider_view.tail, provider_view.state.stop
-        least = None if request is None else request.keep_messages
-        can_cover = request is not None and (least is None or tail.stop_leaving(least, present) is not None)
-        return 0 if can_cover else len(tail.items)
+        least = 0 if request is None else request.keep_messages or 0
+        can_cover = request is not None and (not least or view.tail.stop_leaving(least, view.state.stop) is not None)
+        return 0 if can_cover else len(view.tail.items)
 
     def high_water(self, max_tokens: int) -> float:
         """Tokens at which the newest view would activate; before the first view, for a budget of `max_tokens`."""
@@ -634,62 +602,48 @@ class Viewer:
 
     def _view_for(self, key: str, room: int) -> ProviderView | None:
         """Of the views of a provider that whose room is nearest to this one; None where each is far from it. A view
-        follows a budget that moves by small steps, as one does that is learnt from what a provider counts."""
+        follows a budget that moves a little, as one does that is learnt from what a provider counts."""
 
         def ratio(other: int) -> float:
             return max(other, room) / max(1, min(other, room))
 
-        def distance(one: ProviderView) -> float:
-            return min(ratio(one.state.room), ratio(one.asked_room or one.state.room))
-
-        own = [one for one in reversed(self._provider_views.values()) if one.provider == key]
+        own = [one for one in reversed(self.provider_views.values()) if one.provider == key]
         if own and own[0].state.room == room:
             return own[0]
-        nearest = min(own, key=distance, default=None)
+        nearest = min(own, key=lambda one: ratio(one.state.room), default=None)
         if nearest is None or self.only_looks:
             return nearest
-        return nearest if distance(nearest) < _OTHER_ROOM and ratio(nearest.state.room) < _FAR_ROOM else None
+        return nearest if ratio(nearest.state.room) < _OTHER_ROOM else None
 
     def _kept(self, provider_view: ProviderView) -> ProviderView:
-        self._provider_views[provider_view.key] = provider_view
-        while len(self._provider_views) > MAX_KEYS:
-            self._dropped.add(self._provider_views.popitem(last=False)[1].provider)
+        self.provider_views[provider_view.key] = provider_view
         self._keep_shown()
         return provider_view
 
     def _new_view(self, key: str, room: int) -> ProviderView:
-        """A view for a new room: a smaller one goes on from what the latest shows, a larger one from the whole log."""
-        latest = next((one for one in reversed(self._provider_views.values()) if one.provider == key), None)
-        if latest is None:
-            return self._first_view(key, room)
-        names = (f"{key}{ROOM_MARK}{tokens}" for tokens in count(room))
-        name = next(name for name in names if name not in self._provider_views)
-        made, was = self._first_view(name, room), latest.state
-        if room < was.room:
-            staying = self._room_of(latest, room).staying
-            made.state = msgspec.structs.replace(was, room=room, staying=staying, whole=Whole())
-        else:
-            made.state = msgspec.structs.replace(made.state, focus=was.focus, keep_from=was.keep_from)
-        made.tail = self._tail_behind(made.state)
-        made.beside, made.pending = was, None
-        # nothing is told where the latest is known to show messages only, and each of them whole
-        is_known = bool(latest.last) or not was.serial  # what an earlier process was shown is not looked at yet
-        is_plain = is_known and not was.head and not any(item.left_out for item in latest.tail.items)
-        if latest.pending or not is_plain or self.reopened or key in self._dropped:
-            made.pending = "budget_lowered" if room < was.room else "budget_raised"
-        return made
-
-    def _first_view(self, key: str, room: int) -> ProviderView:
-        """A view that starts with the whole log. It is told if others were shown."""
-        pending: Reason | None = "provider_changed" if self._provider_views else "restored" if self.reopened else None
-        state = msgspec.structs.replace(self._first_state(room), system=self.system_rows.name)
-        return ProviderView(
-            key, state, self._tail_behind(state), pending=pending, pins_changed=bool(self._log.pinned.texts)
-        )
+        """A view for a new room: a smaller one goes on from what the latest of its provider shows, others start with
+        the whole log. It is told if others were shown."""
+        pending: Reason | None = "provider_changed" if self.provider_views else "restored" if self.reopened else None
+        latest = next((one for one in reversed(self.provider_views.values()) if one.provider == key), None)
+        name, state, was = key, self._first_state(room), None if latest is None else latest.state
+        if latest is not None and was is not None:
+            names = (f"{key}{ROOM_MARK}{tokens}" for tokens in count(room))
+            name = next(name for name in names if name not in self.provider_views)
+            if room < was.room:
+                staying = self._room_of(latest, room).staying
+                state = msgspec.structs.replace(was, room=room, staying=staying, whole=Whole())
+            else:
+                state = msgspec.structs.replace(state, focus=was.focus, keep_from=was.keep_from)
+            # nothing is told where the latest shows messages only, and each of them whole
+            is_plain = not was.head and not any(item.left_out for item in latest.tail.items)
+            is_told = latest.pending or not is_plain or self.reopened
+            pending = None if not is_told else "budget_lowered" if room < was.room else "budget_raised"
+        pins_changed = bool(self._log.pinned.texts)
+        return ProviderView(name, state, self._tail_behind(state), pending=pending, pins_changed=pins_changed)
 
     def _keep_shown(self) -> None:
         """Tell what has to be made because views show it."""
-        views, places = self._provider_views.values(), list[HeaderPlace]()
+        views, places = self.provider_views.values(), list[HeaderPlace]()
         for view in views:
             tree = view.state.tree
             merges = tuple(node for node in tree if node.stop - node.start > 1)
@@ -706,7 +660,8 @@ class Viewer:
         extend_tail(self._log, provider_view.tail)
 
     def _first_state(self, room: int) -> ActivationState:
-        return ActivationState(room=room, stop=self._log.leading_count, counter=self._counter)
+        system = self.system_rows.name
+        return ActivationState(room=room, stop=self._log.leading_count, counter=self._counter, system=system)
 
     def _priced(self, state: ActivationState) -> ActivationState:
         """A state that an earlier process may have made, with tokens by this one's counter."""

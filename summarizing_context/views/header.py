@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from textwrap import shorten
 from typing import Any, NamedTuple
 
 import msgspec
@@ -43,10 +44,18 @@ from summarizing_context.messages.reading import (
 from summarizing_context.messages.tokens import MESSAGE_TOKENS, Price
 from summarizing_context.settings import Settings
 from summarizing_context.summarizers.extractive.lines import without_rules
-from summarizing_context.summarizers.extractive.summarizer import brief_of, cut_to
+from summarizing_context.summarizers.extractive.summarizer import cut_to
 from summarizing_context.summarizers.native import MOST_INSTRUCTIONS
-from summarizing_context.views.shrinking import says_nothing
-from summarizing_context.views.view import GOING_ON_SHARE, ActivationState, Room, Tail, TailItem, shown_within, told_of
+from summarizing_context.views.view import (
+    GOING_ON_SHARE,
+    ActivationState,
+    Room,
+    Tail,
+    TailItem,
+    shown_within,
+    told_of,
+    water_level,
+)
 from summarizing_context.worker.side_calls import NativeBlock
 from summarizing_context.worker.summary_cache import Focus, SummaryCache
 
@@ -61,6 +70,7 @@ BRIEF_TOKENS = 60
 _PROVISIONAL = 0.4  # the most of the share that provisional nodes may take from the tree
 _LONGER = 9 / 8  # of what it was asked for, that a model's summary may take
 _KIND = "text"  # the type of each block
+_NOTHING = re.compile(r"…|\[… \d+ tokens left out …\]")  # what is left of a message that was cut to nothing
 _RULES_ALONE = "(nothing but rules, which are listed apart)"
 
 
@@ -103,17 +113,16 @@ def _tokens(nodes: Iterable[HeaderNode]) -> int:
 
 def choose_summaries(
     sources: Sources, cut: Cut, room: Room, tree: tuple[Node, ...], note: HeaderNode | None
-) -> tuple[list[HeaderNode], tuple[Node, ...], bool]:
+) -> tuple[list[HeaderNode], tuple[Node, ...]]:
     """Return what stands for the covered past, oldest first, within the header's share of the room: merges of the older
     part and the newest segments by themselves, or less of each; at last one line for all. With it the tree of these
-    nodes, and whether there is room for nothing but that line. The `tree` is that of the present header; the `note`,
-    about a topic that the user named, is shown last."""
+    nodes. The `tree` is that of the present header; the `note`, about a topic that the user named, is shown last."""
     start, texts, block = sources.log.leading_count, sources.summaries, sources.block
     line = _left_out(start, cut.stop)
     if cut.stop <= start:
-        return [], (), False
+        return [], ()
     if sources.truncates:
-        return [line], (), True
+        return [line], ()
     is_flat, part = sources.settings.strategy == "summarize", range(max(cut.leaves_stop, start), cut.stop)
 
     # the newly covered segments, read first, for later ones may be skimmed, behind the nodes of before
@@ -138,19 +147,55 @@ def choose_summaries(
     for_tree = share - min(_PROVISIONAL * share, bool(part) * (_LONGER * texts.leaf_tokens + FRAME))
     target = min(room.header_target, for_tree)
 
+    # The oldest are merged where all exceed the target. As many segments stay behind the merges as come nearest to
+    # `BEHIND` of it; those before are merged by four, and all together once merges take more than `MERGED` of it. While
+    # no merge is ready, the header may grow up to its share; beyond that the nearest one is taken, even as an extract.
     places = [*tree, *segments]
-    if not is_flat:
-        places = _merge_oldest(places, write, texts, target, for_tree)
-        if places and _tokens(write(places)) > for_tree:
-            # the newest segments in half of it, at least the last of several, behind one merge of all others
-            kept, left = len(places), for_tree / 2
-            for node in reversed(places):
-                left -= written[node].tokens
-                if node.stop - node.start > 1 or (kept < len(places) and left < 0):
-                    break
-                kept -= 1
-            if first := places[kept].start if kept < len(places) else places[-1].stop:
-                places = [Node(0, first), *places[kept:]]
+    total, leaves = _tokens(write(places)), [node for node in places if node.width == 1]
+    if not is_flat and total > target and leaves:
+        # where merges may end, each with the tokens of the segments behind
+        merges, rests, rest = places[: len(places) - len(leaves)], dict[int, float](), 0.0
+        for leaf in reversed(leaves):
+            if rest > target:
+                break
+            rests[leaf.stop] = rest
+            rest += written[leaf].tokens
+        if rest <= target and merges:
+            rests[merges[-1].stop] = rest
+        rests = by_four(rests, target) or {leaves[-1].stop: 0.0}
+
+        # what may stand there: merges of four behind those that are shown, or one wide merge of all
+        every, end = list[list[Node]](), merges[-1].stop if merges else 0
+        for stop in sorted(rests, key=lambda stop: abs(rests[stop] - BEHIND * target)):
+            if stop % FOUR == end % FOUR == 0:
+                every.append([*merges, *(Node(at, at + FOUR) for at in range(end, stop, FOUR))])
+            every.append([Node(0, stop)])
+        known = {node for merged in every for node in merged if not texts.by_model or texts.summary(node)}
+        ready = [merged for merged in every if known.issuperset(merged)]
+
+        def fitting(among: Sequence[list[Node]], most: float) -> list[Node] | None:
+            for merged in among:
+                tokens = _tokens(write(merged))
+                if (len(merged) == 1 or tokens <= MERGED * target) and tokens + rests[merged[-1].stop] <= most:
+                    return merged
+            return None
+
+        found = fitting(ready, target)
+        if found is None and total > for_tree:
+            found = fitting(ready, for_tree) or fitting(every, target)
+            found = found or min(every, key=lambda merged: _tokens(write(merged)) + rests[merged[-1].stop])
+        if found is not None:
+            places = [*found, *(leaf for leaf in leaves if leaf.start >= found[-1].stop)]
+    if not is_flat and places and _tokens(write(places)) > for_tree:
+        # the newest segments in half of it, at least the last of several, behind one merge of all others
+        kept, left = len(places), for_tree / 2
+        for node in reversed(places):
+            left -= written[node].tokens
+            if node.stop - node.start > 1 or (kept < len(places) and left < 0):
+                break
+            kept -= 1
+        if first := places[kept].start if kept < len(places) else places[-1].stop:
+            places = [Node(0, first), *places[kept:]]
     blocks = write(places)
 
     # what is still too long is cut: the merge, which stands for most, to what the others leave, at least to half
@@ -180,20 +225,8 @@ def choose_summaries(
         blocks.append(_provisional(sources, part, int(share - _tokens(blocks)) - FRAME))
 
     if _tokens(blocks) <= share:
-        return [*blocks, note] if note else blocks, tuple(places), False
-    if note:
-        return choose_summaries(sources, cut, room, tree, None)
-
-    # one line for the whole covered past, with the most important of it where there is room
-    line, words, count = line._replace(made_by="stand-in", passes=1), "", sources.price.count
-    left = int(room.header_share) - MESSAGE_TOKENS - count(line.text) - 2
-    if left >= 12:
-        words = _told(texts.part(part, left)) if part else ""
-        if not words and cut.leaves:
-            words = brief_of(_told(texts.text_of(Node(cut.leaves - 1, cut.leaves))), left)
-    if words and count(words) <= left:
-        line = line._replace(text=f"{line.text}\n{neutral([words])[0]}")
-    return [line], tuple(places), True
+        return [*blocks, note] if note else blocks, tuple(places)
+    return [line._replace(made_by="stand-in", passes=1)], tuple(places)  # for the whole covered past
 
 
 def _provisional(sources: Sources, part: range, left: int) -> HeaderNode:
@@ -201,60 +234,6 @@ def _provisional(sources: Sources, part: range, left: int) -> HeaderNode:
     range_, made = sources.summaries.provisional(part, left)
     extract = HeaderNode(-1, 0, range_.start, range_.stop, "full", made.made_by, made.passes, _told(made))
     return sources.block(extract if made.text else _left_out(range_.start, range_.stop))
-
-
-def _merge_oldest(
-    places: Sequence[Node],
-    write: Callable[[Sequence[Node]], list[HeaderNode]],
-    texts: SummaryCache,
-    target: float,
-    most: float,
-) -> list[Node]:
-    """Return the nodes of a header, with the oldest merged where they exceed the `target`, in tokens. As many segments
-    stay behind the merges as come nearest to `BEHIND` of the target; those before are merged by four, and all together
-    once merges take more than `MERGED` of it. While no merge is ready, the header may grow up to `most`; beyond that
-    the nearest merge is taken, even as an extract."""
-    total, leaves = 0, [node for node in places if node.stop - node.start == 1]
-    for at in range(len(places), 0, -16):  # as far as it matters, for there may be thousands
-        if (total := total + _tokens(write(places[max(0, at - 16) : at]))) > max(target, most):
-            break
-    if total <= target or not leaves:
-        return list(places)
-
-    # where merges may end, each with the tokens of the segments behind
-    merges, rests, rest = places[: len(places) - len(leaves)], dict[int, float](), 0.0
-    for leaf in reversed(leaves):
-        if rest > target:
-            break
-        rests[leaf.stop] = rest
-        rest += _tokens(write([leaf]))
-    if rest <= target and merges:
-        rests[merges[-1].stop] = rest
-    rests = by_four(rests, target) or {leaves[-1].stop: 0.0}
-
-    # what may stand there: merges of four behind those that are shown, or one wide merge of all
-    every, end = list[list[Node]](), merges[-1].stop if merges else 0
-    for stop in sorted(rests, key=lambda stop: abs(rests[stop] - BEHIND * target)):
-        if stop % FOUR == end % FOUR == 0:
-            every.append([*merges, *(Node(at, at + FOUR) for at in range(end, stop, FOUR))])
-        every.append([Node(0, stop)])
-    shown = {node for merged in every for node in merged}
-    known = {node for node in shown if not texts.by_model or texts.summary(node)}
-    ready = [merged for merged in every if known.issuperset(merged)]
-
-    def first(among: Sequence[list[Node]], most: float) -> list[Node] | None:
-        for merged in among:
-            tokens = _tokens(write(merged))
-            if (len(merged) == 1 or tokens <= MERGED * target) and tokens + rests[merged[-1].stop] <= most:
-                return merged
-        return None
-
-    found = first(ready, target)
-    if found is None and total <= most:
-        return list(places)
-    found = found or first(ready, most) or first(every, target)
-    found = found or min(every, key=lambda merged: _tokens(write(merged)) + rests[merged[-1].stop])
-    return [*found, *(leaf for leaf in leaves if leaf.start >= found[-1].stop)]
 
 
 def _left_out(start: int, stop: int) -> HeaderNode:
@@ -278,7 +257,7 @@ def write_head(
     of earlier sessions come the most relevant first. A note is asked for of a `topic`. The provider's `native` block
     stands for what it covers where it has room. With `keeps_header` only messages are chosen."""
     log, summaries, ledger, price = sources.log, sources.summaries, sources.ledger, sources.price
-    settings, truncates, stop, count = sources.settings, sources.truncates, cut.stop, sources.price.count
+    settings, truncates, stop = sources.settings, sources.truncates, cut.stop
     room, tail_tokens = tail.room, tail.tokens
     is_plain = not (room.squeeze or room.gives_way)
     most = room.high - room.min_free  # of a view that frees what it has to
@@ -297,36 +276,29 @@ def write_head(
     first = [at for at in first if at not in files or log.entries[at].facts.human] or first
     opening, held = set(first), {pin.seq for pin in staying.items}
     others, rows = list[TailItem](), dict[str, tuple[Piece, int]]()
-    for index in [index for index in first if index not in held][:32]:
+    for index in [index for index in first if index not in held][:8]:
         piece, cost = _piece(log, index, price)
         rows.setdefault(canonical_json(piece.message), (piece, cost))
-        if len(rows) == 8:
-            break
-    left = room.pin_cap
-    for done, (piece, cost) in enumerate(sorted(rows.values(), key=lambda row: row[1])):
-        if (cap := left // (len(rows) - done)) >= room.least_cap // 4:
-            others += (pins := pinned(piece, cost, cap))
-            left -= sum(pin.tokens for pin in pins)
+    level = int(water_level([cost for _, cost in rows.values()], room.pin_cap))
+    for piece, cost in rows.values():
+        if level >= min(cost, room.least_cap // 4):
+            others += pinned(piece, cost, level)
 
     # the latest human message, and by a setting the newest of those before, whole; what is said twice is shown once
-    latest = next(iter(humans), None)
-    if latest is not None and latest not in held | opening:
-        pins = pinned(*_piece(log, latest, price), room.pin_cap)
+    latest = [at for at in humans[:1] if at not in held | opening]
+    for index in latest:
+        pins = pinned(*_piece(log, index, price), room.pin_cap)
         others += [pin for pin in pins if canonical_json(pin.message) not in staying.said]
-    humans_left = 2 * room.pin_cap if settings.keep_human_messages else 0
-    said, misses = {*staying.said, *(canonical_json(pin.message) for pin in others if humans_left)}, 0
-    shown = held | opening | {pin.seq for pin in others}
-    for index in [index for index in humans if index not in shown] if humans_left else ():
-        if log.cost(index) > humans_left:
-            if (misses := misses + 1) == 32:
-                break
-            continue
-        pin = shown_within(*_piece(log, index, price), humans_left, price)
-        name = canonical_json(pin.message)
-        if name not in said and pin.tokens <= humans_left and not pin.left_out:
-            said.add(name)
-            others.append(pin)
-            humans_left -= pin.tokens
+    left = 2 * room.pin_cap if settings.keep_human_messages else 0
+    said = {*staying.said, *(canonical_json(pin.message) for pin in others)}
+    shown = held.union(opening, (pin.seq for pin in others))
+    for index in humans if left else ():
+        if index not in shown and log.cost(index) <= left:
+            piece, cost = _piece(log, index, price)
+            if cost <= left and (name := canonical_json(piece.message)) not in said:
+                said.add(name)
+                others.append(TailItem(index, piece.message, cost, 0, piece.repairs))
+                left -= cost
 
     # system rows are one row where messages are made of blocks, as in Anthropic's protocol: at most one may follow a
     # row of the user's, and an answer has to follow it; elsewhere any may stand anywhere
@@ -358,12 +330,8 @@ def write_head(
 
     # standing rules that no pin shows whole, pinned texts, and what is not shown, which fits into 64 tokens
     standing = [] if truncates else [rule for rule in log.rules.before(stop) if rule.message not in whole]
-
-    def rules_with(unshown: Sequence[int]) -> tuple[TailItem | None, int]:
-        cap = max(room.pin_cap, 64) if unshown and room.staying_cap else room.pin_cap
-        return rule_block(log.pinned.texts, standing, unshown, cap, price)
-
-    rules, rules_left_out = rules_with(unshown)
+    cap = max(room.pin_cap, 64) if unshown and room.staying_cap else room.pin_cap
+    rules, rules_left_out = rule_block(log.pinned.texts, standing, unshown, cap, price)
     memory = memory_block(memories, room, price)
     beside = tail_tokens + pin_tokens + sum(item.tokens for item in (rules, memory) if item)
 
@@ -392,7 +360,7 @@ def write_head(
 
         # summaries, behind the provider's own block where it has room; a squeezed header may take what all else leaves
         wide = room if is_plain else replace(room, spare=most - beside - price.texts(lists))
-        nodes, tree, is_one_line = list[HeaderNode](), state.tree, False
+        nodes, tree = list[HeaderNode](), state.tree
         if native is not None:
             made = HeaderNode(-1, 0, log.leading_count, native.stop, "full", "provider", 1, native.text)
             later = summaries.blocks(Node.leaves(native.leaves, cut.leaves))
@@ -404,12 +372,12 @@ def write_head(
             nodes = [*nodes, *([note] if note else [])] if _tokens(nodes) <= share else []
         if not nodes:
             native = None
-            nodes, tree, is_one_line = choose_summaries(sources, cut, wide, state.tree, note)
+            nodes, tree = choose_summaries(sources, cut, wide, state.tree, note)
 
         # the header, with sections around its summaries; one line for all of the past stands alone, without a frame
         texts, header_tokens = list[str](), 0
-        if is_one_line:
-            texts, header_tokens = [nodes[0].text], MESSAGE_TOKENS + count(nodes[0].text)
+        if [node.form for node in nodes] == ["line"]:
+            texts, header_tokens = [nodes[0].text], MESSAGE_TOKENS + price.count(nodes[0].text)
         elif nodes:
             left = int(most) - tail_tokens - _tokens(nodes) - pin_tokens
             hidden = [file for file in instructions if file.message not in whole]
@@ -419,8 +387,8 @@ def write_head(
                 lists.append(ledger_block(current, stop, [node.text for node in nodes], cap, price))
             sections = [text for text in (told_first, *lists) if text]
             header_tokens = sources.frame + _tokens(nodes) + price.texts(sections) + sources.kind * len(sections)
-            blocks_told = [_block_text(node) for node in nodes if node.made_by != "provider"]
-            raw = [text for text in (PREFACE, told_first, *blocks_told, *lists, END) if text]
+            told = [_block_text(node) for node in nodes if node.made_by != "provider"]
+            raw = [text for text in (PREFACE, told_first, *told, *lists, END) if text]
             if (texts := encodable(raw)) is not raw:  # half a character counts as what is sent for it
                 header_tokens += price.texts(texts) - price.texts(raw)
         content = [{"type": _KIND, "text": text} for text in texts]
@@ -447,7 +415,8 @@ def write_head(
                 continue
             kept_group = Tail(start, replace(room, squeeze=room.squeeze + 1), price, bounds)
             kept_group.take([LogGroup(reads)], closed=True)
-            if all(says_nothing(item.message) for item in kept_group.items):
+            said_by = [item.message.get("content") for item in kept_group.items]
+            if all(isinstance(one, str) and _NOTHING.fullmatch(one) for one in said_by):
                 continue
             if kept_group.tokens <= left:
                 groups.append((start, kept_group.items))
@@ -457,10 +426,6 @@ def write_head(
                 break
         groups += [(item.seq, (item,)) for item in behind if item.seq not in inside]
         behind = [item for _, items in sorted(groups, key=lambda each: each[0]) for item in items]
-        kept = {item.seq for item in behind if not item.left_out}
-        if not kept.isdisjoint(unshown):
-            unshown = tuple(seq for seq in unshown if seq not in kept)
-            rules, rules_left_out = rules_with(unshown)
 
     behind += [item for item in (rules, memory) if item]
     by_assistant = behind and behind[-1].message["role"] == "assistant"
@@ -519,34 +484,24 @@ class Line(NamedTuple):
     text: str
     head: str = ""  # what its kind of lines begins with, once
     at: int = -1  # message or file that it belongs to
-    is_soft: bool = False  # soft lines take at most a quarter of the block together
 
 
 def fit_lines(
-    lines: Sequence[Line],
-    cap: int,
-    price: Price,
-    render: Callable[[Sequence[Line]], str],
-    *,
-    frame: str = "",
-    gap: int = 1,
+    lines: Sequence[Line], cap: int, price: Price, render: Callable[[Sequence[Line]], str], *, gap: int = 1
 ) -> tuple[list[Line], str]:
     """Return as many lines as fit into `cap` tokens, and the block with them; "" where none does. The most important
-    come first. `render` makes the block from the chosen lines; `frame` is the block without any, where it would say
-    more of what is left out then; `gap` the tokens between two."""
+    come first. `render` makes the block from the chosen lines; `gap` are the tokens between two."""
     if not lines:
         return [], ""
-    left = cap - price.count(frame or render(()))
-    soft_left, heads, chosen = left // 4, {""}, list[Line]()
+    left, heads, chosen = cap - price.count(render(())), {""}, list[Line]()
     chunks = (lines[at : at + 32] for at in range(0, len(lines), 32))  # most of many are never counted
     costs = (tokens for chunk in chunks for tokens in price.each([line.text for line in chunk]))
     for line, tokens in zip(lines, costs, strict=True):
         tokens += gap + (0 if line.head in heads else price.count(line.head))
-        if tokens <= (min(left, soft_left) if line.is_soft else left):
+        if tokens <= left:
             chosen.append(line)
             heads.add(line.head)
             left -= tokens
-            soft_left -= tokens * line.is_soft
         elif left < 4:  # no further line is so short
             break
     while chosen and price.count(block := render(chosen)) > cap:
@@ -576,9 +531,9 @@ def instructions_block(files: Sequence[KeptText], cap: int, price: Price) -> str
         return ""
     lines, count = list[Line](), price.count
     for number, file in enumerate(files):
-        for section in _markdown_sections(file.text):
+        for section in re.split(r"\n(?=#{1,6}\s)", file.text):
             parts = [section] if count(section) <= cap else re.split(r"\n[^\S\n]*\n", section)
-            lines += [Line(part.strip("\n"), at=number) for part in parts if part is section or part.strip()]
+            lines += [Line(part.strip("\n"), at=number) for part in parts if part.strip()]
 
     def render(chosen: Sequence[Line]) -> str:
         kept = frozenset(map(id, chosen))
@@ -595,20 +550,6 @@ def instructions_block(files: Sequence[KeptText], cap: int, price: Price) -> str
     if count(whole := render(lines)) <= cap:
         return whole
     return fit_lines(sorted(lines, key=lambda line: -line.at), cap, price, render, gap=2)[1]
-
-
-def _markdown_sections(text: str) -> Iterator[str]:
-    """Yield the parts of a text, each beginning with a heading; nothing inside a fence of code is one."""
-    lines: list[str] = []
-    fenced = ""
-    for line in text.split("\n"):
-        if (mark := line.lstrip()[:3]) in ("```", "~~~"):
-            fenced = mark if not fenced else "" if mark == fenced else fenced
-        if not fenced and re.match(r"#{1,6}\s", line) and lines:
-            yield "\n".join(lines).strip("\n")
-            lines = []
-        lines.append(line)
-    yield "\n".join(lines).strip("\n")
 
 
 PLAN_PREFACE = "The newest plan, word for word: [x] is done, [>] in progress, [ ] still to do, [-] given up."
@@ -652,7 +593,8 @@ def ledger_block(ledger: Ledger, stop: int, known: Sequence[str], cap: int, pric
         for place, touch in enumerate(newest[kind]):
             value, operation, weight, head = touch.value, touch.operation, 5.0, touch.operation
             is_changed = kind in ("path", "identifier") and operation not in LOOKS
-            if not is_changed and value in (paths if "/" in value and len(value.split()) == 1 else said):
+            is_known = value in (paths if "/" in value and len(value.split()) == 1 else said)
+            if (is_known and not is_changed) or (kind == "command" and len(value) > 160):
                 continue
             match kind:
                 case "path" | "identifier":
@@ -662,8 +604,6 @@ def ledger_block(ledger: Ledger, stop: int, known: Sequence[str], cap: int, pric
                 case "error":
                     weight, place, head = 7.0, 3 * place, _BROKEN
                 case "command":
-                    if len(value) > 160:
-                        continue
                     weight, place, head = 3.0 if touch.went_well else 6.0, 2 * place, _RAN
                     value += "" if operation == "ran" else f" → {operation}"
                 case "decision":
@@ -700,10 +640,8 @@ def rule_block(
     rules that must be kept, then preferences. `unshown` are pinned messages that are not shown whole: a last line names
     them, and counts the rules that are left out."""
     lines = [Line(f"- pinned: {pin.text}") for pin in reversed(texts)]
-    lines += [
-        Line(f'- message {rule.message}: "{rule.quote}"', at=rule.message, is_soft=rule.strength == "prefer")
-        for rule in sorted(rules[:400], key=lambda rule: rule.strength == "prefer")  # more never fit
-    ]
+    ranked = sorted(rules[:400], key=lambda rule: rule.strength == "prefer")  # more never fit
+    lines += [Line(f'- message {rule.message}: "{rule.quote}"', at=rule.message) for rule in ranked]
     if not lines and not unshown:
         return None, 0
     held, cap = len(texts) + len(rules), min(cap, 2_000) - MESSAGE_TOKENS
@@ -711,11 +649,11 @@ def rule_block(
     first, last = min(unshown, default=0), max(unshown, default=0)
     expand = f"/context expand {first}" + (f"-{last}" if last > first else "")
 
-    def render(chosen: Sequence[Line], preface: str, *, counted: bool = True) -> str:
+    def render(chosen: Sequence[Line], preface: str) -> str:
         oldest_first = list(reversed(chosen))  # those of one message too
         ordered = sorted(oldest_first, key=lambda line: line.at)
         left_out = []
-        if counted and (missing := held - len(chosen)):
+        if (missing := held - len(chosen)) and preface:
             shown = {line.at for line in chosen}
             last = next((rule.message for rule in rules if rule.message not in shown), None)
             span = "" if last is None else f"{rules[-1].message}-{last}"
@@ -726,18 +664,17 @@ def rule_block(
             left_out.append(f"{len(unshown)} pinned message{'s' * (len(unshown) > 1)}: {named} ({expand})")
         pointer = f"Not shown whole for want of room: {'; '.join(left_out)}." if left_out else ""
         if preface == SHORT_RULES_PREFACE:
-            more = (held - len(chosen) + len(unshown)) * counted
+            more = missing + len(unshown)
             pointer = f"{more} more not shown{f' ({expand})' if unshown else ''}." if more else ""
         return fence("standing_rules", "\n".join(filter(None, [preface, *(line.text for line in ordered), pointer])))
 
     for preface in (RULES_PREFACE, SHORT_RULES_PREFACE):
-        frame = render((), preface, counted=False)
-        chosen, said = fit_lines(lines, cap, price, partial(render, preface=preface), frame=frame)
+        chosen, said = fit_lines(lines, cap, price, partial(render, preface=preface))
         if chosen:
             return added(said, price), held - len(chosen)
 
     # no room for any: say what is left out, or at least which messages
-    told = [render((), RULES_PREFACE), *([render((), "", counted=False)] if unshown else [])]
+    told = [render((), preface) for preface in (RULES_PREFACE, "") if preface or unshown]
     said = next((text for text in told if price.count(text) <= cap), "")
     return added(said, price) if said else None, held
 
@@ -764,14 +701,10 @@ def memories_in(message: Message) -> int:
 
 def memory_text(content: str, metadata: Mapping[str, Any]) -> str:
     """Return a memory as a view tells it: what no person has said with its source, and what it has replaced."""
-
-    def brief(text: str) -> str:
-        flat = " ".join(text.split())
-        return flat if len(flat) <= 200 else f"{flat[:200]}…"
-
     said_by, before = metadata.get("said_by"), metadata.get("replaces")
-    source = f" (source: {brief(said_by)})" if isinstance(said_by, str) and said_by != "user" else ""
-    return content + source + (f' (replaces: "{brief(before)}")' if isinstance(before, str) else "")
+    if isinstance(said_by, str) and said_by != "user":
+        content += f" (source: {shorten(said_by, 200, placeholder='…')})"
+    return content + (f' (replaces: "{shorten(before, 200, placeholder="…")}")' if isinstance(before, str) else "")
 
 
 # Pins: covered messages that a view shows word for word beside its header: those that must stay (critical ones, system
@@ -823,9 +756,6 @@ def choose_staying(sources: Sources, stop: int, room: Room) -> Staying:
     pinned = [index for index in log.pinned.indexes[::-1] if index < stop]
     marked = sorted(log.staying(0, stop), key=lambda index: (not log.entries[index].facts.critical, -index))
     for index in (at for at in dict.fromkeys((*pinned, *marked)) if at not in held):
-        if len(left_out) >= 32 and log.cost(index) > left:
-            left_out.append(index)
-            continue
         piece, cost = _piece(log, index, price)
         cap = cost if cost <= room.staying_cap else room.message_cap(0)
         pin = shown_within(piece, cost, cap, price)
@@ -840,8 +770,7 @@ def choose_staying(sources: Sources, stop: int, room: Room) -> Staying:
         said.add(name)
         items.append(pin)
         left -= pin.tokens
-    aside = beside + sum(item.tokens for item in items)
-    return Staying(tuple(items), tuple(left_out), frozenset(said), aside)
+    return Staying(tuple(items), tuple(left_out), frozenset(said), most - left)
 
 
 def _states_alone(reads: Sequence[PlacedMessage], price: Price) -> list[PlacedMessage]:

@@ -19,8 +19,7 @@ from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import Cut, cut_at, notes, stand_ins
 from summarizing_context.settings import HIGH_WATER
-from summarizing_context.views.header import Sources, choose_staying, memories_in, memory_block, write_head
-from summarizing_context.views.shrinking import water_level
+from summarizing_context.views.header import Sources, choose_staying, memories_in, write_head
 from summarizing_context.views.view import (
     BARE,
     MESSAGE_SHARE,
@@ -36,6 +35,7 @@ from summarizing_context.views.view import (
     TailItem,
     extend_tail,
     tail_at,
+    water_level,
 )
 from summarizing_context.worker.side_calls import NativeBlocks
 
@@ -110,10 +110,9 @@ class NextView:
         self._plans: dict[tuple[Cut, int, int, bool], Plan] = {}
 
         # what a decision says beside its plan: an activation was tried, with or without success; this plan waits for
-        # a model's summaries, up to the next message; changed pins were looked at
+        # a model's summaries, up to the next message
         self.is_attempt = False
         self.to_summarize: Plan | None = None
-        self.pins_seen = False
         self.takes_end = False  # the plan is for the end of a piece of work
 
         # what the newest message lacks though an activation would make room for it, which it may have by now
@@ -151,7 +150,7 @@ class NextView:
     def leaving_about(self, low: float) -> list[Cut]:
         """Return where the tail may be cut, best first: at the segment boundary nearest to so many tokens, then at the
         group boundary nearest to it. Never below a quarter of them; not below `keep_recent` messages where that can be
-        met. First of all the cut of the view that was shown in a smaller room, where that covers less."""
+        met."""
         tail, keep = self.tail, self.keep_recent
         last, end = tail.marks[-1], tail.tokens
 
@@ -166,9 +165,6 @@ class NextView:
         stops = [stop for stop in (leaf, group) if stop is not None]
         if (ended := self.task_ended) is not None:
             stops = [mark.stop for mark in tail.marks if mark.stop == ended and last.items - mark.items >= keep] + stops
-        beside = self.provider_view.beside
-        if beside is not None and max(tail.start, self.state.stop) < beside.stop <= last.stop:
-            stops = stops if any(stop <= beside.stop for stop in stops) else [beside.stop, *stops]
         return self.cuts(stops)
 
     @cached_property
@@ -288,10 +284,8 @@ def plan_activation(now: NextView) -> Plan | None:
         return next((made for made in map(now.plan, cuts) if made.tokens <= most and serves(made)), None)
 
     def differs(plan: Plan) -> bool:  # as a reader of the view would see it
-        made = plan.state
-        if stand_ins(made.nodes) < stand_ins(state.nodes) or made.stop != state.stop or made.native != state.native:
-            return True
-        return made.after != state.after or notes(made.nodes) != notes(state.nodes)
+        shown = [(one.stop, one.native, one.after, notes(one.nodes)) for one in (plan.state, state)]
+        return shown[0] != shown[1] or stand_ins(plan.state.nodes) < stand_ins(state.nodes)
 
     # An activation is tried where it is needed, or where a cold cache makes a large one cheap, which is no attempt; for
     # what is no overflow once for every `min_free` new tokens, or for half of `max_messages` new ones.
@@ -310,19 +304,14 @@ def plan_activation(now: NextView) -> Plan | None:
             [*now.wanted(), *now.covered()],
             lambda plan: differs(plan) and (notes(plan.state.nodes) or plan.tokens < tokens),
         )
-    elif is_due and now.request is not None:
-        # the first plan that differs and is not larger; else the present cut again
-        def serves(plan: Plan) -> bool:
-            return plan.tokens <= tokens and differs(plan)
-
-        plan = first(now.wanted(), serves)
-        plan = plan or first(now.covered(), serves if now.request.keep_from is not None else differs)
-    elif is_due and now.has_too_many and not now.is_high:
+    elif is_due and now.request is None and now.has_too_many and not now.is_high:
         # where a model summarizes ahead, at an end of what it was asked for
         plan = first([*now.ahead, *now.leaving(now.fewest_messages)], lambda _: True)
-    elif is_due and now.reason == "explicit" and not now.is_high:
-        plan = first(now.wanted(), lambda plan: plan.tokens < tokens)
-        plan = plan or first(now.covered(), lambda plan: plan.tokens < tokens or differs(plan))
+    elif is_due and (now.request is not None or (now.reason == "explicit" and not now.is_high)):
+        # the first plan that differs and is not larger; else the present cut again
+        keeps = now.request is not None and now.request.keep_from is not None
+        plan = first(now.wanted(), lambda plan: plan.tokens <= tokens and differs(plan))
+        plan = plan or first(now.covered(), lambda plan: differs(plan) and (plan.tokens <= tokens or not keeps))
     elif is_due:
         # of plans that free `min_free`, the first that leaves the view well below the high water, or the smallest
         for made in map(now.plan, now.cuts_of_summaries):
@@ -398,35 +387,24 @@ def _overflow(now: NextView) -> Plan | None:
 def _reshaped(now: NextView) -> Plan | None:
     """What else the next view has to begin with where nothing more is covered."""
     view, state, sources, tail, log = now.provider_view, now.state, now.sources, now.tail, now.log
-    made, pins = state, tuple[TailItem, ...]()
-    if view.pins_changed and len(log) > log.leading_count:  # pins as they would be chosen now
-        now.pins_seen = True
+    made, pins, reason = state, tuple[TailItem, ...](), view.pending
+
+    # pins as they would be chosen now; memories, with the first view since the context was opened, where it shows none
+    is_repinned = view.pins_changed and len(log) > log.leading_count
+    is_first = not view.last and view.resumed is None and not any(map(memories_in, state.after))
+    if is_repinned or (is_first and now.memories):
         staying = choose_staying(sources, state.stop, Room(tail.room.tokens, sources.settings))
         other, chosen = write_head(sources, state, state.cut, tail, staying, memories=now.memories, keeps_header=True)
-        if other != state and now.tokens + other.pin_tokens - state.pin_tokens <= now.room.tokens:
+        most = now.room.tokens if is_repinned else now.room.high
+        if other != state and now.tokens + other.pin_tokens - state.pin_tokens <= most:
             made, pins = other, chosen  # else the next activation will see to it
-    reason: Reason | None = None
-    bounds, is_other = state.bounds, made is not state
-    if is_other or view.pending is not None:
-        reason = view.pending or "explicit"
-        is_other = is_other or state.system != now.system or view.pending in ("budget_lowered", "budget_raised")
-        if is_other or (view.resumed is None and view.has_turn_ended(log)):
-            bounds = log.bounds()
-
-    # memories, with the first view since the context was opened, where it shows none and has room
-    if not view.last and view.resumed is None and not any(map(memories_in, made.after)):
-        block = memory_block(now.memories, now.room, sources.price)
-        grown = made.pin_tokens - state.pin_tokens
-        if block is not None and now.tokens + grown + block.tokens <= now.room.high:
-            reason = reason or "restored"
-            made = msgspec.structs.replace(
-                made,
-                after=(*made.after, block.message),
-                head_tokens=made.head_tokens + block.tokens,
-                pin_tokens=made.pin_tokens + block.tokens,
-            )
+            reason = reason or ("explicit" if is_repinned else "restored")
     if reason is None:
         return None
+    bounds = state.bounds
+    is_other = made is not state or state.system != now.system or reason in ("budget_lowered", "budget_raised")
+    if is_other or (view.resumed is None and view.has_turn_ended(log)):
+        bounds = log.bounds()
 
     # the tail without what the bounds make void; the present one, where that shows the same
     if bounds != tail.bounds or tail.is_stale:

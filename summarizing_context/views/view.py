@@ -1,45 +1,65 @@
 """What each provider is shown: the room that its view shares out, the raw tail, and the state that makes the next view
 begin alike; and what activations are asked for, report and record.
 
-The tail is the newest groups as shown, kept up to date with the log. States come back from an earlier process, from a
+The tail is the newest groups as shown, kept up to date with the log. Of a message that is shrunk head and tail stay,
+and the cut says how many tokens are left out. States come back from an earlier process, from a
 checkpoint, by an undo, or with a log whose end was rewritten.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 from bisect import bisect_left, bisect_right
 from collections.abc import Container, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from math import inf
-from typing import Literal, NamedTuple
+from math import ceil, inf
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from summarizing_context.errors import StoreCorruptError, UndoError
-from summarizing_context.log.entries import Bounds, Entry, PlacedMessage
+from summarizing_context.log.entries import Bounds, PlacedMessage
 from summarizing_context.log.groups import NOTES, LogGroup, Piece, Repair, note, present, show_groups
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import Cut, HeaderNode, Node
 from summarizing_context.messages.fences import fence, within_fence
 from summarizing_context.messages.reading import (
+    BESIDE_CONTENT,
     CHAIN,
+    LOADED_TOOLS,
+    THINKING_FIELDS,
+    Block,
     Message,
+    Part,
     Reading,
+    blocks_of,
+    call_id,
+    canonical_json,
+    content_key,
     decode_message,
     encode_message,
     has_signed_thinking,
+    is_result,
+    is_wordless_media,
+    kind_of,
     metadata_of,
     needs_thinking,
+    read_block,
+    read_call,
     read_content,
+    shape_of,
+    text_block,
+    without_extras,
     without_metadata,
     without_thinking,
+    without_wire_content,
 )
-from summarizing_context.messages.tokens import Price
+from summarizing_context.messages.rendering import LEAST_CUT, LEAST_KEPT, SHORT_MARK_TOKENS, cut_middle
+from summarizing_context.messages.tokens import MESSAGE_TOKENS, Price
 from summarizing_context.settings import HIGH_WATER, Count, Positive, Settings
 from summarizing_context.stores.base import NewActivation
-from summarizing_context.views.shrinking import LONGEST_TOKEN, shrink_message, shrink_note
 from summarizing_context.worker.side_calls import NativeBlock
 from summarizing_context.worker.summary_cache import HEADER_TARGET, Focus
 
@@ -92,11 +112,9 @@ class Room:
         self.staying_cap = 0 if self.is_bare else max(0, int(tokens - max(1 / 3 * tokens, 2 * self.min_free, 128)))
 
         # a header may take its share; above its target more of it is merged
+        least = 0.0 if self.gives_way else 1 / squeezed
         self.header_target, self.header_share = (
-            min(share * shared, self.spare)
-            if self.gives_way
-            else max(share * shared / squeezed, min(share * shared, self.spare))
-            for share in (HEADER_TARGET, 0.50)
+            max(least * share * shared, min(share * shared, self.spare)) for share in (HEADER_TARGET, 0.50)
         )
 
         # what a shrunk message keeps at least; what a pin, important groups, a message and a group of the tail may take
@@ -108,8 +126,7 @@ class Room:
 
     def setting_aside(self, staying: int) -> Room:
         """Return the room in which messages that must stay cost so many tokens."""
-        staying = min(staying, self.staying_cap)
-        return self if staying == self.staying else replace(self, staying=staying)
+        return replace(self, staying=min(staying, self.staying_cap))
 
     def message_cap(self, shown_of_group: int) -> int:
         """Return what the next message of a group may take, of which so much is shown already."""
@@ -118,6 +135,280 @@ class Room:
         if self.cap:
             return self.cap
         return max(self.least_cap, int(min(self.message_share, (self.group_share - shown_of_group) / 2)))
+
+
+_JOINED = frozenset({"text", "media", "opaque"})  # kinds of parts that may become one
+_LEFT_OUT = "…"  # no provider takes an empty text
+_NO_WORD = "[… {} tokens left out …]"  # where nothing else is left, or a note's very fence has no room
+
+
+def water_level(sizes: Sequence[float], share: float) -> float:
+    """Return the cap at which parts of these sizes fill `share` together: small parts stay whole."""
+    left = max(0.0, share)
+    for done, size in enumerate(sorted(sizes)):
+        if size * (len(sizes) - done) >= left:
+            return left / (len(sizes) - done)
+        left -= size
+    return max(sizes, default=0.0)
+
+
+def shrink_message(
+    message: Message, tokens: int, cap: int, price: Price, *, mute: bool = False, thinking: bool = False
+) -> tuple[Message, int]:
+    """Return `message`, which costs `tokens`, brought down to `cap` tokens or as near as its calls and results allow,
+    and what travels whole; with `thinking` its thinking does, else that goes. Its texts are cut each where it stands;
+    those too many for that, as one. To `mute` it is to leave none where even the heads of texts are too much."""
+    reading = read_content(message)
+    one = _joined(message, reading, thinking=thinking)
+    as_one = _Cutting(one, tokens if one == message else tokens - price.image_tokens * reading.media, price, thinking)
+    least = as_one.within(0) or one  # the head of its text alone
+    cost = price.message(least)
+    if cost < cap:
+        by_part = as_one if one == message else _Cutting(message, tokens, price, thinking)
+        for each in (by_part, as_one) if 2 * by_part.extras <= cap else (as_one,):  # which has no extras
+            if (cut := each.to(cap)) is not None:
+                return cut
+    if mute and cost > cap:
+        least = _joined(message, reading, silent=True)
+        cost = price.message(least)
+    return least, cost
+
+
+class _Cutting:
+    """The parts of a message that costs `tokens`, and what they cost, whatever the cap."""
+
+    def __init__(self, message: Message, tokens: int, price: Price, thinking: bool) -> None:
+        self.message, self.price = message, price
+        reading = read_content(message)
+        parts = [part._replace(whole=part.whole or (thinking and part.kind == "thinking")) for part in reading.parts]
+        whole = [part for part in parts if part.whole]
+        read = [part for part in parts if part.kind != "extra" and not part.whole]
+        self.parts = [part for part in read if part.kind != "thinking"]
+        self.keeps_thinking = any(part.kind == "thinking" for part in whole)
+        extras = [text for part in reading.parts if part.kind == "extra" for text in part.sent]
+        self.extras = price.texts(extras)
+
+        # What cannot be cut: names of calls, what travels whole, and the frame. What blocks within a result
+        # have of that goes with the first cut, for then it is one text.
+        fixed = [text for part in whole for text in part.sent]
+        fixed += [part.name for part in self.parts if part.kind in ("call", "result")]
+        named, results = price.texts(fixed), {part.block for part in self.parts if part.kind == "result"}
+        emptied = message
+        if results and (blocks := blocks_of(message)):
+            left = [read_block(block).saying("") if at in results else block for at, block in enumerate(blocks)]
+            emptied = {**message, content_key(message): [] if -1 in results else left}
+        self.frames = named + price.texts(read_content(emptied).frame)
+        self.images = price.image_tokens * sum(part.pages for part in self.parts)
+
+        # Tokens of each part, about: by its characters.
+        words = max(1, tokens - MESSAGE_TOKENS - named - price.texts(reading.frame) - self.images)
+        lengths = {id(part): sum(map(len, part.sent)) for part in read}
+        scale = words / max(1, sum(lengths.values()))
+        self.sizes = [scale * lengths[id(part)] for part in self.parts]
+
+        # Tokens below which hardly a word of each text could stay; 0 where that does not matter.
+        is_many = sum(part.kind in _JOINED for part in self.parts) > 1
+        self.least = min(LEAST_CUT, max(self.sizes)) if is_many else 0.0
+
+    def to(self, cap: int) -> tuple[Message, int] | None:
+        """The message with its texts cut until it costs `cap` tokens; None where it cannot, or they are too many."""
+        share = cap - MESSAGE_TOKENS
+        for attempt in range(9):  # what a cut costs is known only after counting it: aim lower until it fits
+            if (cut := self.within(max(0, share))) is None:
+                break
+            if (tokens := self.price.message(cut)) <= cap:
+                return cut, tokens
+            share = min(share - 1, share * cap // tokens) if attempt < 4 else share // 2
+        return None
+
+    def within(self, share: int) -> Message | None:
+        """The message without thinking, its texts within `share` tokens; None where hardly a word of each could be."""
+        share -= self.extras
+        keep_media = share - self.frames >= 2 * self.images
+        level = water_level(self.sizes, share - self.frames - (self.images if keep_media else 0))
+        if level < self.least:
+            return None
+        sized = zip(self.parts, self.sizes, strict=True)
+        plan = [_Cut(part, size, ceil(size) if size <= level else int(level), self.price) for part, size in sized]
+        message, place = self.message, content_key(self.message)
+        shown = dict(without_wire_content(message))
+        if not self.keeps_thinking:
+            shown = _without_thinking_fields(shown)
+
+        # what stands beside the content, in its own form
+        beside = [key for key in BESIDE_CONTENT if shown.get(key)]
+        first = len(plan) - len(beside)
+        for key, cut in zip(beside, plan[first:], strict=True):
+            if cut.is_whole:
+                continue
+            if isinstance(shown[key], str):
+                shown[key] = cut.text(shown[key])
+            elif key == "function_call" and isinstance(shown[key], dict):
+                shown[key] = read_call(shown[key]).changed(cut.arguments)
+            else:
+                del shown[key]
+        plan = plan[:first]
+
+        # listed calls, also those that stand as blocks
+        blocks = {cut.part.block: cut for cut in plan if cut.part.block >= 0}
+        if isinstance(calls := shown.get("tool_calls"), list):
+            known = {cut.part.id: cut for cut in blocks.values() if cut.part.kind == "call"}
+            listed = iter([cut for cut in plan if cut.part.kind == "call" and cut.part.block < 0])
+            shown["tool_calls"] = []
+            for call in [call for call in calls if isinstance(call, dict)]:
+                at = known.get(call_id(call.get("id"))) or next(listed, None)
+                shown["tool_calls"].append(call if at is None or at.is_whole else read_call(call).changed(at.arguments))
+
+        # blocks; or content that is one text, or a tool's result
+        content = shown.get(place)
+        texts = [cut for cut in plan if cut.part.kind != "call" and cut.part.block < 0]
+        if isinstance(content, list) and not is_result(shown):
+            shown[place] = [
+                _cut_block(message, block, blocks[at], keep_media) if at in blocks else block
+                for at, block in enumerate(content)
+                if at in blocks or self.keeps_thinking or shape_of(block).kind != "thinking"
+            ] or [text_block(message, _LEFT_OUT)]
+        elif texts or not is_result(shown):
+            said = _result_text(texts[0], keep_media) if content and texts else ""
+            media = filter(is_wordless_media, content if keep_media and isinstance(content, list) else ())
+            shown[place] = [text_block(message, said), *media] if isinstance(content, list) else said
+        return shown
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """A part that takes `size` tokens, and how many of them are shown."""
+
+    part: Part
+    size: float
+    cap: int
+    price: Price
+
+    @property
+    def is_whole(self) -> bool:
+        return self.size <= self.cap
+
+    def text(self, text: str) -> str:
+        """The text within the cap."""
+        return cut_middle(text, int(self.size), self.cap, self.price.count)
+
+    def arguments(self, arguments: Any) -> Any:
+        """Arguments within the cap. They keep their form: an object stays an object, JSON text stays JSON text."""
+        parsed, made, count = arguments, dict[str, Any](), self.price.count
+        if isinstance(arguments, str):
+            try:
+                parsed = json.loads(arguments)
+            except (ValueError, RecursionError):
+                return self.text(arguments)
+        if isinstance(parsed, dict):
+            texts = {key: value if isinstance(value, str) else canonical_json(value) for key, value in parsed.items()}
+            scale = self.size / max(1, sum(len(key) + len(text) for key, text in texts.items()))
+            sizes = {key: len(text) * scale for key, text in texts.items()}
+            level = water_level(list(sizes.values()), self.cap - scale * sum(map(len, texts)))
+            if level >= 1:
+                made = {
+                    key: parsed[key] if size <= level else cut_middle(texts[key], int(size), int(level), count)
+                    for key, size in sizes.items()
+                }
+            elif self.cap >= LEAST_KEPT:
+                made = {"…": f"{len(texts)} arguments left out"}
+        return canonical_json(made) if isinstance(arguments, str) else made
+
+
+def _cut_block(message: Message, block: Any, cut: _Cut, keep_media: bool) -> Any:
+    part = cut.part
+    if cut.is_whole and (keep_media or not part.media):
+        return block
+    known = read_block(block) if isinstance(block, dict) else None
+    if known is not None and part.kind == "call":
+        return known.changed(cut.arguments)
+    if known is not None and part.kind == "result":
+        return known.saying(_as_result(known, _result_text(cut, keep_media), keep_media))
+    if part.kind == "media" and keep_media:
+        return block
+    text = cut.text("\n".join(part.texts))
+    if known is not None and part.kind == "media":
+        text = f"[{known.field or kind_of(block)} left out]" + (f" {text}" if text else "")
+    return known.saying(text) if known is not None and part.kind == "text" else text_block(message, text)
+
+
+def _result_text(cut: _Cut, keep_media: bool) -> str:
+    text = cut.text("\n".join(cut.part.texts))
+    return text if keep_media else "\n".join(filter(None, [text, *_media_left_out([cut.part])]))
+
+
+def _as_result(block: Block, said: str, keep_media: bool = False) -> Any:
+    """A text in the form that the result in this block has."""
+    if block.field == "functionResponse":
+        return {"output": said}
+    if not isinstance(block.said, list):
+        return said
+    media = filter(is_wordless_media, block.said if keep_media else ())
+    return [{"text": said} if block.field else {"type": "text", "text": said}, *media]
+
+
+def _without_thinking_fields(message: Message) -> Message:
+    """The message without what it thinks beside its content; an ellipsis where servers want that beside calls."""
+    kept = {key: value for key, value in message.items() if key not in THINKING_FIELDS}
+    if message.get("reasoning_content") and message.get("tool_calls"):
+        kept["reasoning_content"] = _LEFT_OUT
+    return kept
+
+
+def _joined(message: Message, reading: Reading, *, thinking: bool = False, silent: bool = False) -> Message:
+    """The message with its words in one text, where the first of them stood; with its `thinking`, or `silent`."""
+    parts, place = reading.parts, content_key(message)
+    content = message.get(place)
+
+    def said(parts: Sequence[Part]) -> str:
+        texts = [text for part in parts for text in part.texts if text and not silent]
+        return "\n".join([*texts, *(() if silent else _media_left_out(parts))]) or _LEFT_OUT
+
+    def emptied(arguments: Any) -> Any:
+        return "{}" if isinstance(arguments, str) else {}
+
+    bare = without_extras(message) if any(part.kind == "extra" for part in parts) else message
+    bare = without_metadata(without_wire_content(bare), LOADED_TOOLS)
+    if not thinking:
+        bare = _without_thinking_fields(bare)
+    made: Message = {key: value for key, value in bare.items() if key not in BESIDE_CONTENT}
+    words = said([part for part in parts if part.kind in _JOINED and not part.whole])
+    if is_result(message):
+        if silent or not parts[0].whole:
+            text = said(parts[:1])
+            made[place] = [text_block(message, text)] if isinstance(content, list) else text
+    elif not isinstance(content, list):
+        made[place] = words
+    else:  # its calls and results stay, and one text
+        kinds = {part.block: part for part in parts if part.block >= 0 and part.kind != "extra"}
+        blocks: list[Any] = []
+        has_words = False
+        for at, block in enumerate(made[place]):
+            part = kinds[at]
+            if (part.whole and not silent) or (thinking and part.kind == "thinking"):
+                blocks.append(block)
+            elif part.kind == "call":
+                blocks.append(read_block(block).changed(emptied) if silent else block)
+            elif part.kind == "result":
+                known = read_block(block)
+                blocks.append(known.saying(_as_result(known, said([part])) if known.field else said([part])))
+            elif part.kind != "thinking" and not has_words:
+                has_words = True
+                is_text = part.kind == "text" and isinstance(block, dict) and "text" in block
+                blocks.append({**block, "text": words} if is_text else text_block(message, words))
+        made[place] = blocks or [text_block(message, _LEFT_OUT)]
+    if isinstance(listed := made.get("tool_calls"), list):
+        calls = [call for call in listed if isinstance(call, dict)]
+        made["tool_calls"] = [read_call(call).changed(emptied) for call in calls] if silent else calls
+        if not content and calls and made[place] == _LEFT_OUT:
+            made[place] = ""
+    return made
+
+
+def _media_left_out(parts: Sequence[Part]) -> list[str]:
+    """How many images, sounds and files of these parts are not shown, as a line; none for none."""
+    files = sum(len(part.media) for part in parts)
+    return [f"[{files} file{'s' * (files > 1)} left out]"] if files else []
 
 
 class TailItem(NamedTuple):
@@ -134,14 +425,20 @@ def shown_within(
     piece: Piece, cost: int, cap: int, price: Price, *, mute: bool = False, thinking: bool = False
 ) -> TailItem:
     """Return a piece of this `cost`, shrunk to `cap` tokens; if `mute` to nothing, with `thinking` all but that."""
-    if cost <= cap:
+    message, tokens = piece.message, cost
+    if cost > cap and NOTES.isdisjoint(piece.repairs):
+        message, tokens = shrink_message(message, cost, cap, price, mute=mute, thinking=thinking)
+    elif cost > cap:  # a note, inside its fence
+        fenced, frame = message["content"], MESSAGE_TOKENS + price.count(within_fence(message["content"], lambda _: ""))
+        inside = max(0, cost - frame)
+        text = within_fence(fenced, lambda text: cut_middle(text, inside, max(0, cap - frame), price.count))
+        message = {**message, "content": _NO_WORD.format(inside) if frame + SHORT_MARK_TOKENS > cap else text}
+        if mute and price.message(message) > cap:
+            message = {**message, "content": _LEFT_OUT}
+        tokens = price.message(message)
+    if tokens >= cost:
         return TailItem(piece.seq, piece.message, cost, 0, piece.repairs)
-    if NOTES.isdisjoint(piece.repairs):
-        message, tokens = shrink_message(piece.message, cost, cap, price, mute=mute, thinking=thinking)
-    else:
-        message, tokens = shrink_note(piece.message, cost, cap, price, mute=mute)
-    repairs: tuple[Repair, ...] = (*piece.repairs, "shrunk") if tokens < cost else piece.repairs
-    return TailItem(piece.seq, message, tokens, cost - tokens, repairs)
+    return TailItem(piece.seq, message, tokens, cost - tokens, (*piece.repairs, "shrunk"))
 
 
 class Mark(NamedTuple):
@@ -161,9 +458,6 @@ class Whole(NamedTuple):
     tokens: int = 0  # of the tail, up to which later ones are shown whole
 
 
-NO_WHOLE = Whole()
-
-
 @dataclass
 class Tail:
     """Shown messages from `start` on; of a first group that is too wide for the room only what came from entry `since`
@@ -174,7 +468,7 @@ class Tail:
     price: Price
     bounds: Bounds
     since: int = WHOLE_GROUPS
-    whole: Whole = NO_WHOLE
+    whole: Whole = field(default_factory=Whole)
     thinking_from: float = inf  # the message from which an answer went on at the activation
     is_stale: bool = False  # it shows a call that waited, and is given up by now
     tokens: int = 0
@@ -233,10 +527,8 @@ class Tail:
             message, repairs = _unbound(piece.seq, piece.message, self.bounds)
             piece = Piece(piece.seq, message, (*piece.repairs, *repairs))
             self.bound.append(len(self.items))
-        # a note costs about what its message does; one for which there is no room in any case is not counted
-        is_note, most = not NOTES.isdisjoint(piece.repairs), self.room.tokens
-        is_huge = is_note and cost > most and len(piece.message["content"]) > LONGEST_TOKEN * most
-        if not is_huge and not {"content_none", "chain_dropped"}.issuperset(piece.repairs):
+        is_note = not NOTES.isdisjoint(piece.repairs)
+        if not {"content_none", "chain_dropped"}.issuperset(piece.repairs):
             cost = self.price.message(piece.message)
         if stays and self._open_staying + cost <= self.room.staying_cap:
             self._open_staying += self._append(piece, cost, cost)
@@ -264,12 +556,7 @@ class Tail:
         if thinks := thinks and whole + thoughts + min(cost - whole - thoughts, cap) <= ample:
             whole += thoughts
         if self.room.squeeze and whole > cap and not is_newest and not any(part.half for part in parts):
-            if any(part.texts and not part.whole for part in parts):
-                piece = told_of(piece.seq, reading)
-            else:
-                silent = {"role": reading.role, "content": [{"type": "text", "text": "…"}]}
-                piece = Piece(piece.seq, silent, (*piece.repairs, "shrunk"))
-            whole = 0
+            piece, whole = told_of(piece.seq, reading), 0
             cost = self.price.message(piece.message)
         tokens = self._append(piece, cost, whole + min(max(0, cost - whole), cap), thinking=thinks)
         self._open_tokens += min(tokens, max(cap, tokens - whole))
@@ -504,9 +791,9 @@ class ActivationState(msgspec.Struct, frozen=True, omit_defaults=True):
     rules_left_out: int = 0  # standing rules and pinned texts
     system: str = ""  # names the system prompt that the request brought; empty for none
     bounds: Bounds = Bounds()
-    held_at: int = 0  # entries of the log when an activation was undone: the view stays until it needs another one
     interruptions: tuple[int, ...] = ()  # entries behind `stop` before which views have given up the open calls
-    whole: Whole = NO_WHOLE
+    held_at: int = 0  # entries of the log when an activation was undone: the view stays until it needs another one
+    whole: Whole = Whole()
     closings: tuple[int, ...] = ()  # entries before which views have ended a segment that was open
     native: NativeBlock | None = None  # the provider's own, in front of all else
     cuts: tuple[Positive, Positive, Positive, Count] | None = None  # how the log was cut into segments
@@ -570,7 +857,7 @@ ROOM_MARK = " @"  # between a provider's key and tokens
 LogSize = tuple[int, int]  # tokens, ephemeral messages included, and messages of a log
 # What the next view of a provider depends on beside its state and the log: the last attempt to activate, and the
 # messages of the view handed out last.
-Marks = tuple[int | None, int, int]
+Marks = tuple[LogSize | None, int]
 
 
 @dataclass(slots=True)
@@ -585,8 +872,6 @@ class ProviderView:
     pending: Reason | None = None  # why the next view may begin differently
     pins_changed: bool = False  # by a call, since they were chosen for this view
     resumed: int | None = None  # messages of this log's view that was handed out last, before going back to it
-    beside: ActivationState | None = None  # of the view that the provider was shown before this one, until it is shown
-    asked_room: int = 0  # tokens of the room of its latest request; 0 before one in this process
     is_unsaved: bool = False  # it has given up calls since its state was kept
     provider: str = field(init=False)  # the key of the provider
 
@@ -606,8 +891,7 @@ class ProviderView:
 
     @property
     def marks(self) -> Marks:
-        shown = len(self.last) if self.resumed is None else self.resumed
-        return *(self.attempted or (None, 0)), shown
+        return self.attempted, len(self.last) if self.resumed is None else self.resumed
 
 
 class Change(NamedTuple):
@@ -631,22 +915,22 @@ def covered_history_of(state: ActivationState, log: MessageLog) -> tuple[object,
     return hashes, log.leading_count, rules, texts.plan(stop), texts.instructions(stop), texts.notes(stop), pinned, said
 
 
-def kept_state(
-    state: ActivationState, history: tuple[object, ...], old: Sequence[Entry], same: int, log: MessageLog
-) -> ActivationState | None:
-    """The state for a log whose end was rewritten behind its first `same` entries, so that its views begin as before;
-    None where what the state covers is not the same any more, or nothing is left behind it. What views did with the
-    old end goes with that: calls given up in it, segments ended in it."""
+def kept_state(state: ActivationState, old: MessageLog, same: int, log: MessageLog) -> ActivationState | None:
+    """The state for the `log` that has taken the place of an `old` one behind its first `same` entries, so that its
+    views begin as before; None where what the state covers is not the same any more, or nothing is left behind it. What
+    views did with the old end goes with that: calls given up in it, segments ended in it."""
     length, covers = len(log), state.stop > log.leading_count
     if same < state.stop or (covers and (state.stop == length or log.group_start(state.stop) != state.stop)):
         return None
-    if (state.since != WHOLE_GROUPS and same < state.bounds.rewritten) or covered_history_of(state, log) != history:
+    if state.since != WHOLE_GROUPS and same < state.bounds.rewritten:
+        return None
+    if covered_history_of(state, log) != covered_history_of(state, old):
         return None
 
     # bounds for the new log: entries of before may stand elsewhere in it
     bounds = state.bounds
     if same < bounds.rewritten:
-        moved = {entry.data for entry in old[same : bounds.rewritten]}
+        moved = {entry.data for entry in old.entries[same : bounds.rewritten]}
         stop = max((at + 1 for at in range(same, length) if log.entries[at].data in moved), default=same)
         bounds = Bounds(stop, min(bounds.settled, stop) if same >= bounds.settled else stop)
     held, given_up = min(state.held_at, same), log.interruptions_behind(state.stop)

@@ -19,7 +19,6 @@ import summarizing_context
 from docs.tools import generate_docs
 from summarizing_context import Settings, open_context
 from summarizing_context.cli import build_command, main
-from summarizing_context.testing import Conversation
 from tests.cli.commands import fill_store, write_transcript
 from tests.docs import documents
 from tests.docs.checkout import ROOT
@@ -27,9 +26,10 @@ from tests.docs.documents import Block
 from tests.evaluation.sessions import write
 from tests.providers.serve import serving_apart
 from tests.providers.server import Answer, Request
+from tests.talk import Talk
 
 PROGRAM = "summarizing-context"
-TALK = Conversation()
+TALK = Talk()
 MESSAGES = [
     TALK.user("Fix the parser. The billing tables are in schema ledger; the staging port is 6543."),
     *(TALK.assistant("A failed deploy, and a flaky test."), *TALK.turns(40)),

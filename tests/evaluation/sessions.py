@@ -7,11 +7,10 @@ from pathlib import Path
 
 from evals.real.exchange import record
 from summarizing_context.evaluation.datasets import Recording
-from summarizing_context.testing import Conversation, Message
 from tests.cli.commands import write_transcript
+from tests.talk import Message, Talk
 
 MADE_UP = Path(__file__).parents[1] / "data" / "real"
-SUMMARY = "The sensor reports tenths of a degree; read_celsius divided by 100. Never restart by day."
 
 
 def value(seed: int, number: int) -> str:
@@ -21,7 +20,7 @@ def value(seed: int, number: int) -> str:
 
 def session(seed: int = 0, *, turns: int = 24, later: int = 12) -> list[Message]:
     """Return a session: each turn reads a list with a new path, and uses the path that was read some turns before."""
-    talk = Conversation(tokens=90)
+    talk = Talk(tokens=90)
     rows: list[Message] = [{"role": "system", "content": "You are a careful agent."}]
     for turn in range(turns):
         rows.append(talk.user(f"Turn {turn}: look into the list of files and fix what is wrong there."))
@@ -49,23 +48,19 @@ def answer(user: str) -> str:
     if "Questions: [" in user:
         asked = json.loads(user.partition("Questions: ")[2])
         return json.dumps({one["id"]: "<b>8080</b>" for one in asked})
-    return SUMMARY
+    return "The sensor reports tenths of a degree; read_celsius divided by 100. Never restart by day."
 
 
-def copied(folder: Path) -> Recording:
-    """The made-up recording in a folder of its own, its results long enough for several segments."""
+def answered(folder: Path) -> Recording:
+    """The made-up recording in a folder of its own, its results long enough for several segments, with answers and
+    marks of two arms, recorded by files alone."""
     log = Path(shutil.copytree(MADE_UP, folder / "data")) / "logs" / "heating.jsonl"
     messages = [json.loads(line) for line in log.read_text().splitlines()]
     for message in messages:
         if message["role"] == "tool":
             message["content"] += "".join(f"\nNothing new stands in line {number}." for number in range(120))
     write_transcript(log, messages)
-    return Recording.open(folder / "data")
-
-
-def answered(folder: Path) -> Recording:
-    """The made-up recording with answers and marks of two arms, recorded by files alone."""
-    recording, exchange = copied(folder), folder / "exchange"
+    recording, exchange = Recording.open(folder / "data"), folder / "exchange"
     (exchange / "replies").mkdir(parents=True)
     rounds = (record(recording, exchange, "a person, by hand", ("ours", "compact")) for _ in range(9))
     for _ in takewhile(bool, rounds):

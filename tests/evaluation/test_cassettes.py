@@ -47,7 +47,7 @@ async def test_a_request_is_sent_once_and_replayed_without_a_call_and_a_miss_tel
             await other.reply(replace(ASKED, replicate=2), model)
     with opened(tmp_path, "replay") as cassette:
         assert await cassette.reply(ASKED, model) == Reply("8080", 90, 2, 30)
-        assert (model.await_count, len(cassette)) == (3, 3)
+        assert (model.await_count, cassette.path.read_bytes().count(b"\n")) == (3, 3)
         assert (cassette.spent["openai/m"].calls, cassette.spent["openai/m"].recorded) == (0, 1)
         with pytest.raises(CassetteMissError, match="reader request") as e:
             await cassette.reply(replace(ASKED, user=(LONG, "Which host?")), model)
@@ -102,7 +102,8 @@ async def test_where_nothing_can_be_written_nothing_is_paid_for_and_on_a_full_di
                 )
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert 1 <= len(Cassette(path)) < 9
+    assert Cassette(path).calls == 0  # what it has is read
+    assert 1 <= path.read_bytes().count(b"\n") < 9
     assert path.read_bytes().endswith(b"\n")
 
 

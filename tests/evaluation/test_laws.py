@@ -9,7 +9,7 @@ import pytest
 
 from summarizing_context import Settings
 from summarizing_context.evaluation.laws import Judge, canonical
-from summarizing_context.evaluation.replay import Recorder, Tally, make_costs
+from summarizing_context.evaluation.replay import Recorder, Tally, make_price
 from tests.laws import builders
 from tests.laws.builders import Message, assistant, results, user
 
@@ -32,9 +32,8 @@ def looked(judge: Judge, added: list[Message], view: list[Message]) -> set[str]:
     """The laws that a view breaks after these messages."""
     for message in added:
         judge.add(message)
-    judge.look(view, [canonical(message) for message in view])
-    laws = {"unsafe": judge.tool_unsafe, "order": judge.out_of_order, "hidden": judge.newest_missing}
-    return {law for law, is_broken in laws.items() if is_broken}
+    _, laws = judge.look(view, [canonical(message) for message in view])
+    return {law for law, is_broken in zip(("unsafe", "order", "hidden"), laws.values(), strict=True) if is_broken}
 
 
 AS_IT_CAME = [
@@ -95,8 +94,8 @@ async def tally_of(log: list[Message], *views: list[Message], budget: int = 1_00
         next_view=AsyncMock(side_effect=[SimpleNamespace(messages=view) for view in views]),
         last_view=SimpleNamespace(activation="high_water" if activated else None),
     )
-    costs = await make_costs(Settings(token_counter="estimate"))
-    recorder = Recorder(context, costs, Tally(file="x", budget=budget))
+    price = await make_price(Settings(token_counter="estimate"))
+    recorder = Recorder(context, price, Tally(file="x", budget=budget))
     for message in log:
         await recorder.add(message)
     for _ in views:

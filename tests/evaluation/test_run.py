@@ -33,70 +33,34 @@ def reported(points: dict[str, list[float]], *, laws: int = 0) -> Report:
     return Report("made up", dict.fromkeys(points, "a way"), "held", list(points)[-1], asked, [], spent)
 
 
-def test_extracts_in_the_place_of_refused_replies_are_no_summaries_of_a_prompt(tmp_path: Path):
-    dataset, settings = Dataset.load(write(tmp_path, 1, 2)), replace(SMALL, attempts=1)
-    often = Arm("often", settings, ScriptedSummarizer())
-    seldom = ScriptedSummarizer(lambda job: "I cannot help with that." if job.start < 20 else default_summary(job))
-    report = Run(dataset=dataset, arms=[often, Arm("seldom", settings, seldom)]).report()
-    told = [line.partition(": ")[0] for line in report.left_out if "extracts stand for them" in line]
-    assert told == ["session-1, seldom", "session-2, seldom"]
-    assert not any(start < 20 for one in report.spent if one.arm == "seldom" for start, _, _ in one.summaries)
-    # Where no model is asked, an extract stands for no reply.
-    long, truncating = Dataset.load(write(tmp_path / "long", 1, turns=180)), replace(SMALL, strategy="truncate")
-    assert Run(dataset=long, arms=[Arm("ours", truncating)]).report().left_out == []
-
-
-def test_what_a_reply_made_up_is_counted_for_its_prompt(tmp_path: Path):
-    says = {"honest": "", "invents": "\n- The port of the server is 48213."}
-    arms = [Arm(name, SMALL, ScriptedSummarizer(lambda job, s=s: default_summary(job) + s)) for name, s in says.items()]
-    report = Run(dataset=Dataset.load(write(tmp_path, 1)), arms=arms).report()
-    dropped = {name: one["dropped"] for name, one in report.document()["arms"].items()}
-    assert (dropped["honest"], dropped["invents"] > 0) == (0, True)
-    assert not any("48213" in text for one in report.spent for _, _, text in one.summaries)
-
-
-def test_sessions_whose_summaries_a_model_writes_are_measured_together(tmp_path: Path, monkeypatch):
-    under_way, most = 0, list[int]()
+@pytest.mark.parametrize(("jobs", "most", "ended"), [(2, 2, [1]), (0, 1, [])])
+def test_sessions_that_ask_a_model_are_measured_together_and_one_that_fails_stops_those_that_have_not_begun_alone(
+    tmp_path: Path, monkeypatch, jobs: int, most: int, ended: list[int]
+):
+    """What the others have asked a model for is paid, and is kept."""
+    dataset = Dataset.load(write(tmp_path / "logs", *range(5)))
+    under_way, done, is_wrong = list[int](), list[int](), False
 
     async def measure_log(run: Run, cassette: Any, log: Any) -> dict[str, Any]:
-        nonlocal under_way
-        under_way += 1
-        most.append(under_way)
-        await anyio.sleep(0.05)
-        under_way -= 1
+        number = dataset.logs.index(log)
+        under_way.append(under_way[-1] + 1 if under_way else 1)
+        await anyio.sleep(0.01 if number == 0 else 0.05)
+        under_way.append(under_way[-1] - 1)
+        if number == 0 and is_wrong:
+            raise SettingsError("no room")
+        done.append(number)
         return {"left_out": [log.name]}
 
     monkeypatch.setattr(Run, "measure_log", measure_log)
-    dataset = Dataset.load(write(tmp_path / "logs", *range(5)))
-    settings = Settings(summarizer="openai", model="m", max_tokens=3_000)
-    run = Run(dataset=dataset, arms=[Arm("ours", settings)], cassette=tmp_path / "c.jsonl", jobs=2)
+    arms = [Arm("ours", replace(SMALL, summarizer="openai", model="m"))]
+    run = Run(dataset=dataset, arms=arms, cassette=tmp_path / "c.jsonl", jobs=jobs)
     with Cassette(tmp_path / "c.jsonl", "record") as cassette:
-        report = run.report(cassette)
-    assert max(most) == 2
-    assert report.left_out == [log.name for log in dataset.logs]
-
-
-def test_a_session_that_fails_stops_those_that_have_not_begun_alone(tmp_path: Path, monkeypatch):
-    """What the others have asked a model for is paid, and is kept."""
-    ended = list[str]()
-
-    async def measure_log(run: Run, cassette: Any, log: Any) -> dict[str, Any]:
-        await anyio.sleep(0.01)
-        if log is dataset.logs[0]:
-            raise SettingsError("no room")
-        await anyio.sleep(0.05)
-        ended.append(log.name)
-        return {}
-
-    monkeypatch.setattr(Run, "measure_log", measure_log)
-    dataset = Dataset.load(write(tmp_path / "logs", *range(5)))
-    settings = Settings(summarizer="openai", model="m", max_tokens=3_000)
-    for jobs, others in ((2, [dataset.logs[1].name]), (0, [])):
-        run = Run(dataset=dataset, arms=[Arm("ours", settings)], cassette=tmp_path / "c.jsonl", jobs=jobs)
-        with Cassette(tmp_path / "c.jsonl", "record") as cassette, pytest.raises(SettingsError, match="no room"):
+        assert run.report(cassette).left_out == [log.name for log in dataset.logs]
+        assert max(under_way) == most
+        done, is_wrong = [], True
+        with pytest.raises(SettingsError, match="no room"):
             run.report(cassette)
-        assert ended == others
-        ended.clear()
+    assert done == ended
 
 
 def test_arms_differ_in_strategy_metrics_may_be_ones_own_and_what_is_asked_is_priced_ahead(tmp_path: Path):
@@ -128,19 +92,16 @@ def test_arms_differ_in_strategy_metrics_may_be_ones_own_and_what_is_asked_is_pr
     ("ours", "said"),
     [
         ([0.5] * 6, "equal on every question, 6 sessions"),
-        ([1.0] * 6, "better by 50.0 points, interval +50.0 to +50.0"),
+        ([1.0] * 5, "better by 50.0 points, interval +50.0 to +50.0"),
         ([0.0, 0.1, 0.2, 0.0, 0.1, 0.0], "worse by"),
         ([1.0, 0.0, 1.0, 0.0, 0.5, 0.5], "no sure difference: +0.0 points"),
-        ([1.0] * 3, "too few sessions to tell (3, at least 5): +50.0 points"),
+        ([1.0] * 4, "too few sessions to tell (4, at least 5): +50.0 points"),
     ],
 )
 def test_the_verdict_says_what_the_interval_allows(ours: list[float], said: str):
-    assert said in reported({"ours": ours, "tail": [0.5] * len(ours)}).verdict
-
-
-@pytest.mark.parametrize(("sessions", "has_ends"), [(4, False), (5, True)])
-def test_an_interval_is_of_five_sessions_or_more(sessions: int, has_ends: bool):
-    report = reported({"ours": [0.5, 0.7, 0.9, 0.6, 0.8][:sessions], "tail": [0.4] * sessions})
+    report = reported({"ours": ours, "tail": [0.5] * len(ours)})
+    assert said in report.verdict
+    has_ends = len(ours) >= 5
     assert ("% held, interval" in report.verdict) is has_ends
     assert ("[" in report.check({"held": 0.1})[0].words) is has_ends
 
@@ -200,19 +161,29 @@ def test_recorded_answers_are_scored_by_their_marks_and_a_missing_reply_is_told(
     assert none.missing > 2
 
 
-def test_what_is_left_out_has_its_reason(tmp_path: Path):
+def test_what_is_left_out_has_its_reason_and_what_a_reply_made_up_is_counted_for_its_prompt(tmp_path: Path):
     wide = [system("word " * 4_000), *[user("x" * 900)] * 40, assistant("so it is"), *[user("x" * 900)] * 19]
     for name, log in {"short": [user("Good morning.")], "wide": wide, "session-1": session(1)}.items():
         write_transcript(tmp_path / f"{name}.jsonl", log)
-    babble = ScriptedSummarizer(lambda job: "I cannot help with that.")
-    report = Run(dataset=Dataset.load(tmp_path), arms=[Arm("ours", SMALL, summarizer=babble)]).report()
-    of_session, of_short, *of_wide = sorted(report.left_out)
+    seldom = ScriptedSummarizer(lambda job: "I cannot help with that." if job.start < 20 else default_summary(job))
+    settings = replace(SMALL, attempts=1)
+    invents = ScriptedSummarizer(lambda job: f"{default_summary(job)}\n- The port of the server is 48213.")
+    says = {"often": ScriptedSummarizer(), "seldom": seldom, "invents": invents}
+    report = Run(Dataset.load(tmp_path), [Arm(name, settings, model) for name, model in says.items()]).report()
+    of_session, of_short, *of_wide = sorted(line for line in report.left_out if not line.startswith("wide, "))
     assert of_short == "short: nothing is asked about it; take a smaller budget or a longer log"
     assert any("take a larger budget" in line for line in of_wide)
     assert not any("smaller" in line for line in of_wide)
-    assert of_session.startswith("session-1, ours: ")
-    assert "replies cannot serve as summaries" in of_session
+    # Extracts in the place of refused replies are no summaries of a prompt; where no model is asked, of no reply.
+    assert of_session.startswith("session-1, seldom: ")
+    assert "replies cannot serve as summaries; extracts stand for them" in of_session
+    assert not any(start < 20 for one in report.spent if one.arm == "seldom" for start, _, _ in one.summaries)
     assert {one.session for one in report.asked} == {"session-1"}
+    dropped = {name: one["dropped"] for name, one in report.document()["arms"].items()}
+    assert (dropped["often"], dropped["invents"] > 0) == (0, True)
+    assert not any("48213" in text for one in report.spent for _, _, text in one.summaries)
+    long, truncating = Dataset.load(write(tmp_path / "long", 1, turns=180)), replace(SMALL, strategy="truncate")
+    assert Run(dataset=long, arms=[Arm("ours", truncating)]).report().left_out == []
 
 
 def test_hindsight_asks_for_values_that_were_read_before_a_cut_and_used_after_it():

@@ -130,7 +130,7 @@ def test_nothing_stands_beyond_the_edge(browser, served, width, scheme):
             shown = page.locator("[role=tabpanel]:visible").bounding_box()
             assert shown["x"] >= 0
             assert shown["x"] + shown["width"] <= width
-            for inside in page.locator("[role=tabpanel]:visible > *").all()[:20]:
+            for inside in page.locator("[role=tabpanel]:visible").locator("> *, td").all()[:40]:
                 box = inside.bounding_box()
                 assert box is None or box["x"] + box["width"] <= width
         assert page.locator("#pick").is_visible() == (width < 760)

@@ -131,6 +131,11 @@ def test_a_line_of_a_megabyte_is_read_to_its_end_and_stays_inside_the_page(brows
         page.wait_for_function(f"(whole) => ({length})() === whole", arg=len(LINE))
         assert page.evaluate("() => document.documentElement.scrollWidth") <= 390
         check(page)
+        page.keyboard.press("Escape")
+        page.locator("#panel-activations .link").last.click()
+        page.locator("dialog .said .link", has_text="more characters").first.click()  # of a message that left the view
+        page.wait_for_function(f"() => ({length})() > 400")
+        check(page)
 
 
 @pytest.mark.parametrize(

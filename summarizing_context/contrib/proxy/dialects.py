@@ -14,15 +14,14 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from summarizing_context.adapters.open_sessions import BoundThinking, bound_thinking, digest_of, dropping
-from summarizing_context.adapters.response_items import COMPACTED, NAME, SERVER_WORK, ViewWriter, rows_of
+from summarizing_context.adapters.open_sessions import KEY, BoundThinking, bound_thinking, digest_of, dropping, keyed
+from summarizing_context.adapters.response_items import COMPACTED, SERVER_WORK, ViewWriter, rows_of
 from summarizing_context.adapters.response_items import Row as ItemRow
 from summarizing_context.evaluation.laws import view_parts
 from summarizing_context.messages.fences import fence
 from summarizing_context.messages.reading import encodable, message_text_parts, read_message
 from summarizing_context.messages.rendering import render_messages
 
-KEY = "_proxy"  # of a row's message: a digest of what the client said; never sent and never counted
 HOOK = {"source": "hook"}  # the metadata of rows that a client puts in by itself
 
 Message = dict[str, Any]
@@ -39,7 +38,6 @@ class Row(NamedTuple):
 
     message: Message
     sent: Sequence[bytes]
-    key: str  # equal for messages that say the same
 
 
 class Shown(NamedTuple):
@@ -71,6 +69,7 @@ class Asked:
     log: Sequence[Message] = ()  # as it is kept, where the client compacts
     goes_out: bool = True  # to a provider, with the view or as it is
     session: str = ""
+    drops_thinking: bool = False  # the provider is asked to drop signed thinking that it would refuse, by a header too
 
 
 def read_fields(body: bytes) -> Fields:
@@ -92,11 +91,10 @@ def items_of(fields: Fields, name: str) -> list[bytes]:
 
 
 def row_of(message: Message, data: bytes) -> Row:
-    """Return the row of a message, whose key is a digest of all that is sent of it. A field of null says nothing: in
-    a session that Copilot resumes, such fields are missing."""
+    """Return the row of a message, whose key is made of all that is sent of it. A field of null says nothing: in a
+    session that Copilot resumes, such fields are missing."""
     message = {name: value for name, value in message.items() if value is not None or name == "content"}
-    key = digest_of(msgspec.json.encode(bare(message), order="deterministic"))
-    return Row({**message, KEY: key}, (data,), key)
+    return Row(keyed(message, bare(message)), (data,))
 
 
 def decoded(fields: Fields, name: str) -> Any:
@@ -161,9 +159,8 @@ class Chat:
             cache=kept_for(fields),
         )
 
-    def write(self, asked: Asked, shown: Sequence[Shown], *, drops_thinking: bool = False) -> bytes:
-        """Return the body of the same request with a view of its rows. With `drops_thinking` the provider is asked to
-        drop signed thinking that it would refuse."""
+    def write(self, asked: Asked, shown: Sequence[Shown]) -> bytes:
+        """Return the body of the same request with a view of its rows."""
         return encoded(asked.fields, "messages", [*asked.lead, *written(asked, shown)])
 
 
@@ -233,7 +230,7 @@ class Anthropic:
             cache=marks[-1].get("ttl") if marks else None,  # as the view's own marks
         )
 
-    def write(self, asked: Asked, shown: Sequence[Shown], *, drops_thinking: bool = False) -> bytes:
+    def write(self, asked: Asked, shown: Sequence[Shown]) -> bytes:
         items, messages = written(asked, shown), [one.message for one in shown]
         header = next((item for item, message in zip(items, messages, strict=True) if KEY not in message), None)
 
@@ -241,7 +238,8 @@ class Anthropic:
         at = next((at for at, message in enumerate(messages) if message["role"] == "assistant"), len(items))
         said: list[Out] = [row.sent[0] for row in asked.opening]
         behind = {message.get(KEY) for message in messages[at:]}
-        efforts = [row.message[_EFFORT] for row in asked.rows if _EFFORT in row.message and row.key not in behind]
+        left = (row.message for row in asked.rows if row.message[KEY] not in behind)
+        efforts = [message[_EFFORT] for message in left if _EFFORT in message]
         if said or efforts:
             if at and messages[at - 1]["role"] == "system":  # two may not stand beside each other
                 said.append(items.pop(at := at - 1))
@@ -280,7 +278,7 @@ class Anthropic:
             is_short = is_short or mark.get("ttl") != "1h"
             block[_MARK] = {"type": "ephemeral"} if is_short and mark.get("ttl") == "1h" else mark
         changed = {name: value for name, value in beside.items() if value != decoded(fields, name)}
-        if drops_thinking:
+        if asked.drops_thinking:
             changed["thinking"] = dropping(decoded(fields, "thinking"))
         return encoded({**fields, **changed}, "messages", history)
 
@@ -332,8 +330,7 @@ class Responses:
         rows, at = list[Row](), start
         for message, own in rows_of(items[start:]):
             is_told = message["role"] in ("system", "developer") and own[0].get("type", "message") == "message"
-            named = {**message, KEY: message[NAME]} | ({"metadata": HOOK} if is_told else {})
-            rows.append(Row(named, data[at : at + len(own)], message[NAME]))
+            rows.append(Row(message | ({"metadata": HOOK} if is_told else {}), data[at : at + len(own)]))
             at += len(own)
         tools, instructions = objects(decoded(fields, "tools")), decoded(fields, "instructions")
         prompt = [{"instructions": instructions}] if isinstance(instructions, str) else []
@@ -348,10 +345,10 @@ class Responses:
             cache=kept_for(fields),
         )
 
-    def write(self, asked: Asked, shown: Sequence[Shown], *, drops_thinking: bool = False) -> bytes:
+    def write(self, asked: Asked, shown: Sequence[Shown]) -> bytes:
         changed = [one.message for one in shown if not one.is_whole]
         keys = {message.get(KEY) for message in changed if KEY in message or message["role"] != "user"}
-        rows = [row for row in asked.rows if row.message["role"] != "tool" or row.key in keys] if keys else []
+        rows = [row for row in asked.rows if row.message["role"] != "tool" or row.message[KEY] in keys] if keys else []
         writer = ViewWriter([ItemRow(row.message, [msgspec.json.decode(item) for item in row.sent]) for row in rows])
         items: list[Out] = []
         for message, at, is_whole in shown:
@@ -401,7 +398,7 @@ class Plugin(Chat):
             goes_out="compact" not in fields,  # who compacts asks ahead, and sends requests of its own
         )
 
-    def write(self, asked: Asked, shown: Sequence[Shown], *, drops_thinking: bool = False) -> bytes:
+    def write(self, asked: Asked, shown: Sequence[Shown]) -> bytes:
         """Return the answer to the plug-in."""
         old = 0 if asked.stands_for is None else asked.stands_for[1]  # messages that the client has not
         lead = len(asked.lead) + (1 if old else 0) - old

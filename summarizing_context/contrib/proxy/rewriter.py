@@ -18,10 +18,10 @@ from itertools import islice, takewhile
 from typing import Any
 
 from summarizing_context import Settings, load_models
-from summarizing_context.adapters.open_sessions import Sessions, Window, digest_of, opened_store, session_id_from
+from summarizing_context.adapters.open_sessions import KEY, Sessions, digest_of, model_of, opened_store, session_id_from
 from summarizing_context.contrib.inspector import Access
 from summarizing_context.contrib.proxy import dialects
-from summarizing_context.contrib.proxy.dialects import KEY, Asked, Dialect, PassUnchanged, Plugin, Row, Shown
+from summarizing_context.contrib.proxy.dialects import Asked, Dialect, PassUnchanged, Plugin, Row, Shown
 from summarizing_context.contrib.proxy.upstream import ClientSummarizer, Headers, Upstream, Usage, told_window
 from summarizing_context.errors import BudgetError, SettingsError, StoreError, SummarizingContextError, briefly
 from summarizing_context.messages.reading import read_message
@@ -66,16 +66,17 @@ class Rewritten:
     asked: Asked
     dialect: Dialect
     record: Record
-    drops_thinking: bool = False  # which a header has to allow
+    known: Known
 
 
 @dataclass(slots=True)
-class _Known:
+class Known:
     """What is remembered of a session between its requests."""
 
     keys: list[str] = field(default_factory=list)  # of the history that was followed last
     ceilings: dict[str, int] = field(default_factory=dict)  # tokens that a model took at most, by model
     summarizer: ClientSummarizer | None = None
+    sums: dict[str, Any] = field(default_factory=dict)  # over its requests; empty before the first has ended
 
 
 class Rewriter:
@@ -93,12 +94,11 @@ class Rewriter:
         self._told: dict[tuple[str, str], tuple[float, asyncio.Task[int | None]]] = {}
         self._sessions = Sessions(proxy.settings, most=64, waits_for_disk=False, warns_of_room=False)
         self._recalled: set[str] = set()  # what names of unnamed clients' sessions begin with
-        self._known: dict[str, _Known] = {}  # the one used last at the end
+        self._known: dict[str, Known] = {}  # the one used last at the end
 
         # what is told of the work
         self.models = load_models(proxy.settings.prices)
         self._records: deque[Record] = deque(maxlen=500)  # the newest at the end
-        self._sums: dict[str, dict[str, Any]] = {}  # over the requests of each session, the newest at the end
         self._total = self._plugin_views = 0
         self.passed_unchanged = 0  # requests that no view can be made for
         self.failures = 0  # of the proxy, after which a request went on unchanged
@@ -108,12 +108,11 @@ class Rewriter:
     async def rewrite(self, dialect: Dialect, body: bytes, headers: Headers) -> Rewritten:
         """Return the request with a view. Raise `PassUnchanged` where no view can be made, and whatever the session
         raises."""
-        fields = dialects.read_fields(body)
-        asked = dialect.read(fields)
+        asked = dialect.read(dialects.read_fields(body))
         if len(asked.rows) < 2 and not asked.has_tools:
             raise PassUnchanged("a single message is not a session")
         told = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers}
-        client, name = session_of(told, fields, asked)
+        client, name = session_of(told, asked)
         name = name or await self._unnamed(asked)
         if asked.stands_for is not None:  # the first row stands for messages of a log
             name, count, digest = asked.stands_for
@@ -123,9 +122,8 @@ class Rewriter:
                 log = (await context.get_messages())[:count]
             if not 0 < count <= len(log) or dialects.log_digest(log) != digest:
                 raise PassUnchanged(f"the session {name} does not hold these {count} messages")
-            rows = [Row(one, (), str(one.get(KEY) or f"{at} of the log")) for at, one in enumerate(log)]
-            asked = replace(asked, rows=[*rows, *asked.rows[1:]])
-        known = self._known[name] = self._known.pop(name, _Known())
+            asked = replace(asked, rows=[*(Row(one, ()) for one in log), *asked.rows[1:]])
+        known = self._known[name] = self._known.pop(name, Known())
         if len(self._known) > 1_000:  # the one used longest ago is forgotten
             del self._known[next(iter(self._known))]
         by_plugin = isinstance(dialect, Plugin)  # which brings no credentials of a provider
@@ -138,7 +136,7 @@ class Rewriter:
         window = asked.window or (1_000_000 if is_long else self._window(dialect, asked.model, client, headers))
         asked = replace(asked, session=name, window=window)
         record = Record(name, client, dialect.name, asked.model, by_plugin=by_plugin)
-        return await self._viewed(Rewritten(body, asked, dialect, record), known)
+        return await self._viewed(Rewritten(body, asked, dialect, record, known))
 
     def _window(self, dialect: Dialect, model: str, client: str, headers: Headers) -> int:
         """Return the window of a model; the usual one until its provider has told, for which no request waits."""
@@ -166,14 +164,14 @@ class Rewriter:
     async def _unnamed(self, asked: Asked) -> str:
         """Return the session of a client without an id: the one whose last messages stand in its history, the nearest
         to its end. What the store holds of histories with this beginning is read once."""
-        keys = [row.key for row in asked.rows]
+        keys = [row.message[KEY] for row in asked.rows]
         base = f"chat:{keys[0][:12]}:"
         if base not in self._recalled:
             self._recalled.add(base)
             stored = [name for name in await self._stored() if name.startswith(base)]
             for name in reversed(stored[:8]):  # the newest may be this one
                 async with self._sessions.use(name) as context:
-                    self._known.setdefault(name, _Known()).keys = _lasting(await context.get_messages())
+                    self._known.setdefault(name, Known()).keys = _lasting(await context.get_messages())
         chats = {name: known.keys for name, known in self._known.items() if name.startswith("chat:")}
         ends = {tuple(held[-_ANCHOR:]): name for name, held in chats.items()}
         found = (ends.get(tuple(keys[max(0, stop - _ANCHOR) : stop])) for stop in range(len(keys), 0, -1))
@@ -202,9 +200,9 @@ class Rewriter:
         """Return the request once more, shorter, after the provider has refused it: with 413, with an error that tells
         of a size and a limit in whatever words, or with any where it had 70 % of its budget; else None."""
         answer, record = answer[:4_000], before.record
-        known, sent = self._known.get(record.session), record.view_tokens + record.fixed_tokens
+        sent = record.view_tokens + record.fixed_tokens
         said = re.sub(r"max_\w*tokens|(?:output|completion) tokens", "", answer)  # of the reply
-        if known is None or not (status == 413 or _OF_LENGTH.match(said) or sent >= 0.7 * record.budget):
+        if not (status == 413 or _OF_LENGTH.match(said) or sent >= 0.7 * record.budget):
             return None
 
         # how much fits: as the error tells, where it names a limit below what was sent
@@ -215,26 +213,22 @@ class Rewriter:
         ceiling = int(sent * (min(_LESS, limit / total * 0.95) if 0 < limit < total else _LESS))
         if ceiling < 3_000:  # that is not too long for any model, whatever the words of an error
             return None
-        known.ceilings[record.model] = ceiling
-        await self.observe(record)
-        made = await self._viewed(replace(before, record=replace(record, replayed=True)), known)
+        before.known.ceilings[record.model] = ceiling
+        await self.observe(before)
+        made = await self._viewed(replace(before, record=replace(record, replayed=True)))
         return made if made.record.view_tokens < record.view_tokens else None
 
-    def was_not_too_long(self, replayed: Record) -> None:
-        """Forget the ceiling: refused once more, though shorter, the request has something else wrong with it."""
-        if (known := self._known.get(replayed.session)) is not None:
-            known.ceilings.pop(replayed.model, None)
-
-    async def observe(self, record: Record) -> None:
+    async def observe(self, made: Rewritten) -> None:
         """Tell the session what was counted for its last view, where that is known: nothing where it has failed."""
+        record = made.record
         usage = record.usage if 200 <= record.status < 300 else Usage()
         async with self._sessions.use(record.session) as context:
             view = None if self.proxy.shadow else context.last_view
             if usage is not None and view is not None and view.tokens == record.view_tokens:
                 counts = asdict(usage)
                 await context.observe_usage(counts.pop("input"), output_tokens=counts.pop("output"), **counts)
-            if record.session in self._sums:  # what its requests took, since the proxy has opened it
-                self._sums[record.session]["cache"] = asdict(context.statistics().cache)
+            if made.known.sums:  # what its requests took, since the proxy has opened it
+                made.known.sums["cache"] = asdict(context.statistics().cache)
 
     async def undo(self, name: str) -> None:
         async with self._sessions.use(name) as context:
@@ -251,18 +245,18 @@ class Rewriter:
         await asyncio.gather(*asking, return_exceptions=True)
         await self._sessions.close()
 
-    async def _viewed(self, made: Rewritten, known: _Known) -> Rewritten:
+    async def _viewed(self, made: Rewritten) -> Rewritten:
         """Return the request with a view, or unchanged where its history fits or no view of it does."""
-        asked, record, dialect = made.asked, made.record, made.dialect
-        keys = [row.key for row in asked.rows]
+        asked, record, dialect, known = made.asked, made.record, made.dialect, made.known
+        keys = [row.message.get(KEY) or f"{at} of the log" for at, row in enumerate(asked.rows)]
         ceiling = known.ceilings.get(asked.model)
         limit = min((limit for limit in (self.proxy.budget, ceiling) if limit is not None), default=None)
-        window = Window(dialect.name, asked.model, asked.window, asked.max_output, asked.cache)
+        provider = model_of(dialect.name, asked.model, asked.window, asked.max_output, asked.cache)
         async with self._sessions.use(record.session, known.summarizer) as context:
             await context.follow([row.message for row in asked.rows], keys=keys)
             record.messages = record.sent_messages = len(keys)
             record.tokens = record.view_tokens = context.statistics().history_tokens
-            taken = partial(context.next_view, limit, window, tools=asked.beside, bound_thinking=asked.bound_thinking)
+            taken = partial(context.next_view, limit, provider, tools=asked.beside, bound_thinking=asked.bound_thinking)
             try:
                 view = await taken()
                 if asked.compacts:
@@ -301,7 +295,8 @@ class Rewriter:
             self._tell_least(record, least)
         if not record.changed:
             return made
-        return replace(made, body=dialect.write(asked, shown, drops_thinking=drops), drops_thinking=drops)
+        asked = replace(asked, drops_thinking=drops)
+        return replace(made, asked=asked, body=dialect.write(asked, shown))
 
     def _tell_least(self, record: Record, least: int) -> None:
         """Tell of a budget of which system prompt and tools leave too little, where that is so."""
@@ -330,7 +325,8 @@ class Rewriter:
             self._notices[about] = words
             logger.warning(words)
 
-    def add(self, record: Record) -> None:
+    def add(self, made: Rewritten) -> None:
+        record, before = made.record, made.known.sums
         self._total += 1
         self._plugin_views += record.by_plugin
         record.at = time.time()
@@ -352,15 +348,13 @@ class Rewriter:
             "cost": record.cost or 0.0,
         }
         named = ("session", "client", "model", "messages", "tokens", "view_tokens")
-        before = self._sums.pop(record.session, {"cache": None})
         newest = {name: getattr(record, name) for name in named}
-        self._sums[record.session] = before | newest | {name: before.get(name, 0) + sums[name] for name in sums}
-        if len(self._sums) > 500:
-            del self._sums[next(iter(self._sums))]
+        added = {name: before.get(name, 0) + sums[name] for name in sums}
+        made.known.sums = {"cache": None} | before | newest | added
 
     def cache_of(self, session: str) -> dict[str, Any] | None:
         """Return what the requests of a session took; None where nothing is known of it."""
-        return self._sums.get(session, {}).get("cache")
+        return self._known[session].sums.get("cache") if session in self._known else None
 
     def status(self) -> dict[str, Any]:
         proxy = self.proxy
@@ -374,7 +368,7 @@ class Rewriter:
             "failures": self.failures,
             "last_failure": self.last_failure,
             "notices": list(self._notices.values()),
-            "sessions": list(reversed(self._sums.values())),
+            "sessions": [known.sums for known in reversed(self._known.values()) if known.sums],
             "records": list(map(asdict, self._records)),
         }
 
@@ -424,17 +418,15 @@ _HEADERS = (  # of a session's id, and whose it is; the first that is sent holds
 )
 
 
-def session_of(headers: Mapping[str, str], fields: Mapping[str, Any], asked: Asked) -> tuple[str, str | None]:
+def session_of(headers: Mapping[str, str], asked: Asked) -> tuple[str, str | None]:
     """Return who asks, and the name of its session, which is None for a client without an id. The name holds what a
     person typed first, for what the client puts in beside may change."""
     client, id = next(((name, headers[header]) for header, name in _HEADERS if headers.get(header)), ("chat", ""))
-    metadata = bytes(fields["metadata"]).decode("utf-8", "replace") if "metadata" in fields and not id else ""
-    if user := re.search(r"session_(?:id\W+)?([0-9a-f]{8}-[0-9a-f-]{27})", metadata):  # of older Claude Code
-        client, id = "claude-code", user[1]
     if not id:
         return client, None
     users = (row.message for row in asked.rows if row.message["role"] == "user")
-    typed = next(filter(None, (read_message(message).typed for message in islice(users, 100))), [asked.rows[0].key])
+    first = [asked.rows[0].message[KEY]]
+    typed = next(filter(None, (read_message(message).typed for message in islice(users, 100))), first)
     kind = "agent" if asked.has_tools else "plain"
     beginning = f"{kind}-{digest_of(''.join(typed).encode('utf-8', 'surrogatepass'))[:10]}"
     agent = headers.get("x-claude-code-agent-id")

@@ -166,8 +166,7 @@ class Passage:
         made: Rewritten | None = None
         dialect = _DIALECTS.get(scope["path"].removeprefix("/v1"))
         if scope["method"] == "POST" and dialect is not None and len(body) <= MAX_BYTES:
-            codings = [value for name, value in headers if name == b"content-encoding"]
-            coding = b",".join(codings).decode("latin-1").lower()
+            coding = StarletteHeaders(scope=scope).get("content-encoding", "").lower()
             if coding.strip() not in ("", "identity"):
                 self._rewriter.passed_unchanged += 1
                 words = f"request bodies coded as {briefly(coding)} cannot be read, and go on without a view"
@@ -175,51 +174,50 @@ class Passage:
             else:
                 made = await self._guarded(self._rewriter.rewrite(dialect, body, headers))
 
-        async def ask(asked: Rewritten | None) -> Reply:
+        async def ask(view: Rewritten | None) -> Reply:
             """Send what was made of the request, or the request as it came."""
             given = [(name, value) for name, value in passed_on(headers) if name != b"content-length"]
-            if asked is not None and asked.drops_thinking:
+            if view is not None and view.asked.drops_thinking:
                 betas = [value for name, value in given if name == b"anthropic-beta" and value]
                 given = [(name, value) for name, value in given if name != b"anthropic-beta"]
                 given.append((b"anthropic-beta", b",".join([*betas, BINDING_BETA.encode()])))
-            data = body if asked is None else asked.body
+            data = body if view is None else view.body
             return await self._rewriter.upstream.send(scope["method"], path, given, data)
 
+        reply: Reply | None = None
+        failure: httpx2.HTTPError | None = None
         try:
             sent = None if self._rewriter.proxy.shadow else made
             reply = await ask(sent)
-            try:
-                if sent is not None and (error := await reply.error()) is not None:
-                    again = await self._guarded(self._rewriter.shorter(sent, reply.status, error))
-                    if again is not None:
-                        await reply.aclose()
-                        reply, made = await ask(again), again
-                        if reply.status in (400, 413):
-                            self._rewriter.was_not_too_long(again.record)
-                if made is None:
-                    await reply.pass_on(send, _NO_PAGE)
-                    return
-                record, more = made.record, [*_NO_PAGE]
-                record.status = reply.status
-                if record.least_budget is not None:  # the tokens that would do for this client
-                    more.append((b"x-summarizing-context-least-budget", str(record.least_budget).encode()))
-                try:
-                    await reply.pass_on(send, more)
-                finally:
-                    record.usage = reply.usage
-                    self._rewriter.add(record)
-                await self._guarded(self._rewriter.observe(record))
-            finally:
-                await reply.aclose()
+            if sent is not None and (error := await reply.error()) is not None:
+                again = await self._guarded(self._rewriter.shorter(sent, reply.status, error))
+                if again is not None:
+                    await reply.aclose()
+                    reply, made = await ask(again), again
+                    if reply.status in (400, 413):  # shorter, and refused: something else is wrong with it
+                        again.known.ceilings.pop(again.record.model, None)
+            more = [*_NO_PAGE]
+            if made is not None:
+                made.record.status = reply.status
+                if (least := made.record.least_budget) is not None:  # the tokens that would do for this client
+                    more.append((b"x-summarizing-context-least-budget", str(least).encode()))
+            await reply.pass_on(send, more)
         except httpx2.HTTPError as error:
-            logger.info("a request was not answered", extra={"cause": type(error).__name__})
-            if made is not None and not made.record.status:
-                self._rewriter.add(made.record)
-                await self._guarded(self._rewriter.observe(made.record))
-            words = "cannot be reached" if isinstance(error, httpx2.ConnectError) else "broke off"
+            failure = error
+        finally:
+            if made is not None and (made.record.status or failure):  # else the client has hung up before
+                made.record.usage = None if reply is None else reply.usage
+                self._rewriter.add(made)
+            if reply is not None:
+                await reply.aclose()
+        if failure is not None:
+            logger.info("a request was not answered", extra={"cause": type(failure).__name__})
+            words = "cannot be reached" if isinstance(failure, httpx2.ConnectError) else "broke off"
             with contextlib.suppress(RuntimeError):  # a reply has begun: the server cuts the connection
-                failed = own_error(502, f"the provider {words} ({type(error).__name__})")
+                failed = own_error(502, f"the provider {words} ({type(failure).__name__})")
                 await failed(scope, receive, send)
+        if made is not None:
+            await self._guarded(self._rewriter.observe(made))
 
     async def view(self, request: Request) -> Response:
         """Answer a plug-in with the view of its client's history; with 204 where that is to stay as it is."""
@@ -229,7 +227,7 @@ class Passage:
         made = await self._guarded(self._rewriter.rewrite(Plugin(), body, list(request.headers.raw)))
         if made is not None:
             made.record.status = 200 if made.record.changed else 204
-            self._rewriter.add(made.record)
+            self._rewriter.add(made)
         if made is None or self._rewriter.proxy.shadow or not made.record.changed:
             return Response(status_code=204)
         return Response(made.body, media_type="application/json")

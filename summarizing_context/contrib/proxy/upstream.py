@@ -21,6 +21,7 @@ import msgspec
 from starlette.types import Send
 
 from summarizing_context.errors import SettingsError, SummarizerError, SummarizerNotReady, SummarizerRefused, briefly
+from summarizing_context.models import field_of
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 from summarizing_context.summarizers.sdk import (
     MOST_BYTES,
@@ -105,8 +106,8 @@ async def told_window(upstream: Upstream, dialect: str, model: str, headers: Hea
         async with asyncio.timeout(2.0):
             reply = await upstream.send("GET", path.encode(), given, b"")
             told = msgspec.json.decode(await reply.read(4_000_000))
-            rows = listed if isinstance(listed := _part(told, "data"), list) else [told]
-            row = next((row for row in rows if _part(row, "id") == model), None)
+            rows = listed if isinstance(listed := field_of(told, "data"), list) else [told]
+            row = next((row for row in rows if field_of(row, "id") == model), None)
             return next((count for name in _WINDOW_FIELDS if (count := _count(row, name)) >= 1_000), None)
     return None
 
@@ -214,8 +215,8 @@ def _usage(data: bytes | bytearray, before: Usage | None) -> Usage | None:
         event = msgspec.json.decode(data)
     except (ValueError, RecursionError):
         return before
-    for holder in (event, _part(event, "message"), _part(event, "response")):
-        if not isinstance(told := _part(holder, "usage"), dict):
+    for holder in (event, field_of(event, "message"), field_of(event, "response")):
+        if not isinstance(told := field_of(holder, "usage"), dict):
             continue
         known = before or Usage()
         counts = {name: count for name, count in told.items() if isinstance(count, int)}
@@ -223,25 +224,21 @@ def _usage(data: bytes | bytearray, before: Usage | None) -> Usage | None:
         details = told.get("prompt_tokens_details") or told.get("input_tokens_details")
         if isinstance(details, dict) or "prompt_tokens" in counts:  # OpenAI counts what was cached as input too
             read, written = (_count(details, name) for name in ("cached_tokens", "cache_write_tokens"))
-            long = _count(_part(details, "cache_write_tokens_details"), "ttl_12h_tokens")
+            long = _count(field_of(details, "cache_write_tokens_details"), "ttl_12h_tokens")
             fresh = max(0, (counts.get("prompt_tokens") or counts.get("input_tokens") or 0) - read - written)
         else:
             fresh = counts.get("input_tokens") or known.input
             read = counts.get("cache_read_input_tokens") or known.cache_read
             written = counts.get("cache_creation_input_tokens") or known.cache_write + known.cache_write_long
-            long = _count(_part(told, "cache_creation"), "ephemeral_1h_input_tokens") or known.cache_write_long
+            long = _count(field_of(told, "cache_creation"), "ephemeral_1h_input_tokens") or known.cache_write_long
         long = min(written, long)
         before = Usage(fresh, read, written - long, output, long)
     return before
 
 
-def _part(holder: Any, name: str) -> Any:
-    return holder.get(name) if isinstance(holder, dict) else None
-
-
 def _count(holder: Any, name: str) -> int:
     """Return a count that an object tells; 0 where it tells none."""
-    told = _part(holder, name)
+    told = field_of(holder, name)
     return told if type(told) is int and told > 0 else 0
 
 

@@ -50,29 +50,6 @@ export async function ask(path, parameters = {}, options = {}) {
 export const tell = (path, value) =>
   ask(path, {}, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(value) });
 
-// A message of a list.
-export function spoken(id, row) {
-  const where = row.message === null ? null : make("span", { class: "where" }, `#${row.message}`);
-  const text = make("pre", {}, row.text);
-  const said = make("article", { class: `said ${row.kind}` },
-    make("header", {}, make("b", {}, row.kind === "tool" ? "tool result" : row.role), where,
-      row.part === "log" ? pinning(id, row.message) : null, make("span", { class: "size" }, tokens(row.tokens))), text);
-  if (row.left) text.append(` … (${number(row.left)} more characters)`);
-  return said;
-}
-
-function pinning(session, message) {
-  const failed = make("span", { role: "alert" });
-  const button = make("button", { type: "button", class: "link", title: "Keep this message in every view", onclick: async () => {
-    button.disabled = true;
-    try {
-      await tell("pin", { session, message });
-      button.textContent = "Pinned";
-    } catch (error) { failed.textContent = ` ${upper(error.message)}`; button.disabled = false; }
-  } }, "Pin");
-  return make("span", {}, button, failed);
-}
-
 export function openDialog(title, ...content) {
   const dialog = byId("dialog");
   byId("dialog-title").textContent = inert(title);

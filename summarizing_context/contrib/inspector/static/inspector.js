@@ -1,6 +1,6 @@
 // The page: which session is shown, news of changes, tabs.
 
-import { ask, byId, inert, make, moment, number, safely } from "./dom.js";
+import { ask, byId, inert, make, moment, number, safely, upper } from "./dom.js";
 import * as panels from "./panels.js";
 
 const TABS = ["activations", "view", "search", "rules", "plan", "ledger"];
@@ -43,13 +43,9 @@ async function show(id) {
   byId("title").textContent = inert(state.title || id);
   byId("title").title = inert(id);
   const info = page.sessions.find((one) => one.session_id === id);
-  const { log, segments, blocks, view, activations, rules, plan } = state;
   panels.drawFigures(state, info);
-  redraw(panels.drawRibbon, [id, log, segments, blocks, view.length], state);
-  redraw(panels.drawActivations, [id, activations], state);
-  redraw(panels.drawView, [id, view], state);
-  redraw(panels.drawRules, [id, rules], state);
-  redraw(panels.drawPlan, [id, plan], state);
+  redraw(panels.drawRibbon, [id, state.log, state.segments, state.blocks, state.view.length], state);
+  for (const name of ["activations", "view", "rules", "plan"]) redraw(panels[`draw${upper(name)}`], [id, state[name]], state);
   if (fresh) panels.drawSearch(state);
   if (page.tab === "ledger") await panels.drawLedger(state);
   byId("undo").disabled = !state.activations.some((one) => one.can_undo && !one.is_undone && !one.undoes);

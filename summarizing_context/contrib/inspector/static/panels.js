@@ -1,7 +1,7 @@
 // The figures, the ribbon and the panels; and what opens above them: messages, a summary beside its source, an
 // activation, the question before an undo.
 
-import { ask, byId, dollars, madeBy, make, moment, number, openDialog, safely, span, spoken, tell, tokens, upper } from "./dom.js";
+import { ask, byId, dollars, madeBy, make, moment, number, openDialog, safely, span, tell, tokens, upper } from "./dom.js";
 
 export function drawFigures(state, info) {
   const share = state.budget ? Math.min(1, state.view_tokens / state.budget) : 0;
@@ -39,12 +39,17 @@ export function drawActivations(state) {
     : note(state.covered ? "No activation yet: the next view would be the first." : "No activation yet: the whole log is in the view."));
 }
 
-const table = (kind, caption, heads, rows) => make("table", { class: kind }, make("caption", {}, caption),
-  make("thead", {}, make("tr", {}, heads.map((head) => make("th", { scope: "col" }, head)))), make("tbody", {}, rows));
+function table(kind, caption, heads, rows) {
+  for (const row of rows) [...row.cells].forEach((cell, at) => { cell.dataset.name = heads[at]; }); // of cards on a phone
+  const head = make("tr", {}, heads.map((name) => make("th", { scope: "col" }, name)));
+  return make("table", { class: kind }, make("caption", {}, caption), make("thead", {}, head), make("tbody", {}, rows));
+}
 
 const pressed = (kind) => (text, act, more = {}) => make("button", { type: "button", class: kind, disabled: act === null, onclick: act && safely(act), ...more }, text);
 
 const link = pressed("link"), step = pressed("button");
+
+const opens = (id, start, stop, text = span(start, stop)) => link(text, () => showMessages(id, start, stop));
 
 export function drawView(state) {
   const names = { system: "system prompt", pin: "kept word for word", header: "summaries of the past", block: "rules and memories", tail: "newest messages" };
@@ -60,12 +65,36 @@ export function drawView(state) {
   }));
 }
 
+// A message of a list.
+function spoken(id, row) {
+  const where = row.message === null ? null : make("span", { class: "where" }, `#${row.message}`);
+  const text = make("pre", {}, row.text);
+  const said = make("article", { class: `said ${row.kind}` },
+    make("header", {}, make("b", {}, row.kind === "tool" ? "tool result" : row.role), where,
+      row.part === "log" ? pinning(id, row.message) : null, make("span", { class: "size" }, tokens(row.tokens))), text);
+  const more = ` … (${number(row.left)} more characters)`;
+  if (row.left) text.append(row.message === null ? more : opens(id, row.message, row.message + 1, more));
+  return said;
+}
+
+function pinning(session, message) {
+  const failed = make("span", { role: "alert" });
+  const button = make("button", { type: "button", class: "link", title: "Keep this message in every view", onclick: async () => {
+    button.disabled = true;
+    try {
+      await tell("pin", { session, message });
+      button.textContent = "Pinned";
+    } catch (error) { failed.textContent = ` ${upper(error.message)}`; button.disabled = false; }
+  } }, "Pin");
+  return make("span", {}, button, failed);
+}
+
 export function drawRules(state) {
   const rows = state.rules.map((rule) => make("li", { class: rule.ended_by === null ? "" : "undone" },
     make("blockquote", {}, rule.quote),
-    make("p", { class: "by" }, "said by the user in ", link(`message ${rule.message}`, () => showMessages(state.session, rule.message, rule.message + 1)),
+    make("p", { class: "by" }, "said by the user in ", opens(state.session, rule.message, rule.message + 1),
       ` · ${rule.strength === "must" ? "has to hold" : "preferred"} · found by ${rule.source === "model" ? "a model" : "cue words"}`,
-      rule.ended_by === null ? null : [" · ended by ", link(`message ${rule.ended_by}`, () => showMessages(state.session, rule.ended_by, rule.ended_by + 1))])));
+      rule.ended_by === null ? null : [" · ended by ", opens(state.session, rule.ended_by, rule.ended_by + 1)])));
   fill("rules", rows.length
     ? [note("What the user has asked for for good, word for word. Views show each rule until the user lifts it."), make("ul", { class: "cards" }, rows)]
     : note("The user has set no standing rule."));
@@ -74,7 +103,7 @@ export function drawRules(state) {
 export function drawPlan(state) {
   const at = state.plan?.message;
   fill("plan", state.plan
-    ? [make("p", { class: "note" }, "The newest plan, from ", link(`message ${at}`, () => showMessages(state.session, at, at + 1)), ". It stays word for word in every view."), make("pre", { class: "plan" }, state.plan.text)]
+    ? [make("p", { class: "note" }, "The newest plan, from ", opens(state.session, at, at + 1), ". It stays word for word in every view."), make("pre", { class: "plan" }, state.plan.text)]
     : note("The session has no plan or to-do list."));
 }
 
@@ -82,7 +111,7 @@ export async function drawLedger(state) {
   const { facts } = await ask("ledger", { id: state.session });
   const rows = facts.map((fact) => make("tr", { class: fact.superseded ? "undone" : "" },
     make("td", {}, fact.kind), make("td", { class: "what" }, make("code", {}, fact.value)), make("td", {}, fact.operation, fact.superseded ? ", superseded" : null),
-    make("td", {}, link(upper(span(fact.start, fact.stop)), () => showMessages(state.session, fact.start, fact.stop)))));
+    make("td", {}, opens(state.session, fact.start, fact.stop, upper(span(fact.start, fact.stop))))));
   fill("ledger", rows.length
     ? table("ledger", "Paths, commands, errors and values, read off without a model, the newest first.", ["kind", "what", "last", "where"], rows)
     : note("The ledger is empty."));
@@ -96,7 +125,7 @@ export function drawSearch(state) {
     if (!input.value.trim()) return;
     const { hits } = await ask("search", { id: state.session, query: input.value });
     results.replaceChildren(hits.length ? make("ul", { class: "cards" }, hits.map((hit) => make("li", {},
-      hit.stop > hit.start ? link(hitName(hit), () => showMessages(state.session, hit.start, hit.stop)) : make("b", {}, upper(hit.kind)),
+      hit.stop > hit.start ? opens(state.session, hit.start, hit.stop, hitName(hit)) : make("b", {}, upper(hit.kind)),
       make("p", {}, hit.snippet)))) : note("Nothing holds any of these words."));
   }) }, make("label", { for: "query" }, "Words in messages and summaries"), make("div", { class: "line" }, input, make("button", { class: "button" }, "Search")));
   fill("search", form, results);
