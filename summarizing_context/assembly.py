@@ -31,7 +31,7 @@ from summarizing_context.stores.base import SessionStore, VectorStore
 from summarizing_context.stores.sqlite.store import SqliteStore
 from summarizing_context.summarizers.base import Summarizer
 from summarizing_context.summarizers.extractive.lines import decisions
-from summarizing_context.summarizers.extractive.summarizer import ExtractiveSummarizer, error_line
+from summarizing_context.summarizers.extractive.summarizer import ExtractiveSummarizer
 from summarizing_context.summarizers.native import Compactor
 from summarizing_context.summarizers.providers import make_caller, make_model
 from summarizing_context.summarizers.resilience import ResilientSummarizer
@@ -190,7 +190,7 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
         every = None if counted is None or is_extractive else max(1, counted // 2)  # messages of a segment
         log = MessageLog(settings, keep_system=options.keep_system, every=every, foreground=foreground)
         summaries = SummaryCache(log, maker=recipe.maker)
-        ledger = SessionLedger(log, error_line, decisions)
+        ledger = SessionLedger(log, decisions)
 
         # what makes the summaries, in the background
         provider = None if is_extractive or options.summarizer is not None else settings.summarizer

@@ -88,7 +88,7 @@ class Provider:
             return JSONResponse({"data": [], "models": [], "has_more": False}, 200 if found else 404)
         body = json.loads(raw)
         rows, fixed = history(body), fixed_tokens(body)
-        sizes = list(map(item_tokens, rows))
+        sizes = [_PER_MESSAGE + sum(map(tokens, _texts(item))) for item in rows]  # of all that a model reads
         if dialect == "count":
             return JSONResponse({"input_tokens": fixed + sum(sizes)})
 
@@ -316,11 +316,6 @@ def history(body: Body) -> list[Body]:
     """The messages or items of a request, of any of the three protocols."""
     found = body.get("messages", body.get("input"))
     return list(found) if isinstance(found, list) else []
-
-
-def item_tokens(item: Body) -> int:
-    """Tokens of one message or item: of all its texts that a model reads."""
-    return _PER_MESSAGE + sum(tokens(text) for text in _texts(item))
 
 
 def fixed_tokens(body: Body) -> int:

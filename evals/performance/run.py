@@ -141,13 +141,13 @@ class Run:
             self.stall = max(self.stall, now - last - BEAT - (self.own - own))
             last, own = now, self.own
 
-    def counts(self) -> dict[str, Any]:
-        """Return what was counted without a clock."""
+    def figures(self) -> dict[str, Any]:
+        """Return what was counted; with a clock the times too, in milliseconds."""
         model, history = self.model, self.history_tokens
         uncached = sum(self.view_tokens) - self.cached_tokens
         price = uncached * PRICES["written"] + (self.cached_tokens + model.cached_tokens) * PRICES["read"]
         price += (model.input_tokens - model.cached_tokens) * PRICES["input"] + model.output_tokens * PRICES["output"]
-        return {
+        counts = {
             "views": len(self.views),
             "waits": model.waits,
             "uncached_over_history": uncached / history,
@@ -161,11 +161,10 @@ class Run:
             "first_fault": self.first_fault,
             "digest": self.digest.hexdigest()[:16],
         }
-
-    def figures(self) -> dict[str, Any]:
-        """Return all that was counted; times in milliseconds."""
+        if model.latency is None:
+            return counts
         views = sorted(self.views)
-        return self.counts() | {
+        return counts | {
             "view_p50_ms": views[len(views) // 2] * 1e3,
             "view_p99_ms": views[int(0.99 * len(views))] * 1e3,
             "view_max_ms": views[-1] * 1e3,
@@ -207,7 +206,7 @@ async def drive(asked: argparse.Namespace, folder: Path) -> Any:
     if asked.kind == "steps":
         await run.answered()
         model.is_open = True
-    figures = run.counts() if asked.kind == "steps" else run.figures()
+    figures = run.figures()
     await manager.close()
     return figures
 

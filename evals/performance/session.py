@@ -46,13 +46,9 @@ def plain(count: int) -> list[Message]:
     return [talk.assistant() if at % 2 else talk.user() for at in range(count)]
 
 
-def quick_model() -> ByFakeModel:
-    """Return a model that answers after ten milliseconds with words of its request, so that each reply is checked."""
-
-    def write(request: str, max_tokens: int) -> str:
-        return "## Done\n- " + " ".join(word for word in request.split()[-500:] if word.isalnum())[:1_200]
-
-    return ByFakeModel(FakeModel(0.01, write=write))
+def quoted(request: str, max_tokens: int) -> str:
+    """Answer with words of the request, so that each reply is checked."""
+    return "## Done\n- " + " ".join(word for word in request.split()[-500:] if word.isalnum())[:1_200]
 
 
 async def seconds(work: Awaitable[Any]) -> float:
@@ -124,7 +120,8 @@ async def adders() -> dict[str, float]:
             with tempfile.TemporaryDirectory(prefix="bench-") as folder:
                 store = Path(folder) / "a.db"
                 settings = Settings(store=store, token_counter="estimate", max_tokens=BUDGET, strategy=strategy)
-                async with open_context(settings, summarizer=quick_model() if name == "model" else None) as context:
+                model = ByFakeModel(FakeModel(0.01, write=quoted)) if name == "model" else None
+                async with open_context(settings, summarizer=model) as context:
                     best[name] = min(await add_by_many(context, rows), best.get(name, float("inf")))
     return {f"adders_{name}_over_alone": best[name] / best["alone"] for name in ("extractive", "model")}
 

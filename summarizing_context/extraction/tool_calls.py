@@ -1,6 +1,6 @@
 """What tool calls and their results say: arguments, commands, files, patches, exit statuses, errors, ids; the table of
-what tools do: which argument names a path, a command, a URL or an identifier, and what the call does to it; plans and
-to-do lists as tools write them; and how important messages are, for what they do.
+what tools do: which argument names a path, a command, a URL or an identifier, and what the call does to it; what a call
+did to which things; plans and to-do lists as tools write them; and how important messages are, for what they do.
 
 Pure, in bounded work: of huge texts both ends are read, or the lines around words that hint at an error. Of a shell
 command only plain words are taken for files. Rules of the table are tried from the top; a host's own come first. What
@@ -18,9 +18,9 @@ from math import prod
 from typing import Any, Literal, NamedTuple
 
 from summarizing_context.extraction import WORDS
-from summarizing_context.messages.reading import Reading
+from summarizing_context.messages.reading import Part, Reading
 from summarizing_context.messages.reading import parsed as parsed
-from summarizing_context.messages.text import clip, shown
+from summarizing_context.messages.text import cleaned, clip, shown
 from summarizing_context.settings import LedgerRule
 
 _HUGE = 1_000_000  # characters of which a text has both ends read
@@ -133,12 +133,6 @@ def only_looks(command: str) -> bool:
     return PATTERNS["looks"].match(command) is not None and not PATTERNS["commits"].search(command)
 
 
-def work_of(command: str) -> str:
-    """Return what of a piece of work a bare command does that may end it: `commit`, `tests`, or nothing."""
-    start = command[:4_000]
-    return "tests" if PATTERNS["tests"].search(start) else "commit" if PATTERNS["keeps"].search(start) else ""
-
-
 def tried(command: str) -> str:
     """Return what a bare command tries, whatever its options and the readers of its output: two runs are alike."""
     line = command.split("\n", 1)[0][:600]
@@ -159,10 +153,24 @@ def files_of(command: str) -> list[tuple[str, str, str]]:
     words: list[str] = []
     written: list[str] = []
     into = ""  # the redirection whose target comes next
+    before = ("sudo", "command", "env", "time", "then", "do", "else", "!")
     for token in (*_TOKEN.findall(start), ";"):
         if token in ("&&", "||", ";", "|", "\n", "&", "(", ")"):
             found += [(path, "wrote", "sh") for path in written]
-            found += _operations(words)
+            program, *given = [*dropwhile(before.__contains__, words), ""]
+            if program == "git" and given[0] in ("rm", "mv"):
+                program, *given = given
+            names = [word for word in given if word and not word.startswith("-")]
+            if program in WORDS["programs"]:
+                found += [(name, WORDS["programs"][program], program) for name in names]
+            elif program in ("mv", "cp") and len(names) == 2:
+                source, target = names
+                if target.endswith("/"):  # within a folder it keeps its name
+                    target += source.rstrip("/").rpartition("/")[2]
+                found += [(source, "moved", program)] if program == "mv" else []
+                found.append((target, "created", program))
+            elif program == "sed" and any(word.startswith("-i") or word == "--in-place" for word in given):
+                found += [(name, "edited", program) for name in names[1:] if "/" in name or "." in name]
             words, written, into = [], [], ""
         elif token[-1:] == ">" or ">&" in token or token == "<":
             into = token
@@ -179,26 +187,6 @@ def files_of(command: str) -> list[tuple[str, str, str]]:
         for path, operation, program in found[:24]
         if _PLAIN.match(path)
     ]
-
-
-def _operations(words: Sequence[str]) -> list[tuple[str, str, str]]:
-    """Return what one simple command does to which files."""
-    before = ("sudo", "command", "env", "time", "then", "do", "else", "!")
-    program, *given = list(dropwhile(before.__contains__, words)) or [""]
-    if program == "git" and given[:1] in (["rm"], ["mv"]):
-        program, *given = given
-    names = [word for word in given if word and not word.startswith("-")]
-    if program in WORDS["programs"]:
-        return [(name, WORDS["programs"][program], program) for name in names]
-    if program in ("mv", "cp") and len(names) == 2:
-        source, target = names
-        if target.endswith("/"):  # within a folder it keeps its name
-            target += source.rstrip("/").rpartition("/")[2]
-        gone = [(source, "moved", program)] if program == "mv" else []
-        return [*gone, (target, "created", program)]
-    if program == "sed" and any(word.startswith("-i") or word == "--in-place" for word in given):
-        return [(name, "edited", program) for name in names[1:] if "/" in name or "." in name]
-    return []
 
 
 # Results: how the call went.
@@ -267,6 +255,12 @@ def first_error_line(result: str, failed: bool) -> str:
     return clip(f"{first} {lines[1]}", 300) if first.endswith(":") and len(lines) > 1 else first
 
 
+def error_line(result: str, failed: bool) -> str:
+    """Return the same of a result as it came. Of a huge one both ends are read."""
+    ends = result if len(result) <= 2 * _HUGE else f"{result[:_HUGE]}\n{result[-_HUGE:]}"
+    return first_error_line(cleaned(ends), failed)
+
+
 def error_lines(result: str, most: int) -> list[str]:
     """Return the first lines of a result that name an error, each once."""
     kinds = PATTERNS["error_line"], PATTERNS["exit_line"]
@@ -320,18 +314,13 @@ def is_id(value: str) -> bool:
     return is_one and not re.sub("[.:-]", "", value).isdigit()
 
 
-def ids_in_result(text: str) -> list[str]:
-    """Return the ids that a result names as such, the first eight."""
-    return list(dict.fromkeys(filter(is_id, PATTERNS["named_id"].findall(text))))[:8]
-
-
 def urls_in(text: str) -> list[str]:
     """Return the addresses in a text, the first four."""
     found = (match[0].rstrip(".,;:!?)'") for match in _URL.finditer(text))
     return list(dict.fromkeys(found))[:4]
 
 
-# The table of what tools do, and plans.
+# The table of what tools do.
 
 TOOL, ANY = "{tool}", "*"
 COMMAND_KEYS = tuple(WORDS["ledger"]["keys"]["commands"])
@@ -339,7 +328,7 @@ _KEYS = {name: "|".join(keys) for name, keys in WORDS["ledger"]["keys"].items()}
 RULES = tuple(LedgerRule(tool, kind, _KEYS.get(key, key), what) for tool, kind, key, what in WORDS["ledger"]["rules"])
 
 
-Claimed = Literal["path", "command", "url", "identifier"]  # what the argument of a call names
+Kind = Literal["path", "command", "error", "url", "identifier", "decision", "constraint"]
 
 
 class ToolRules:
@@ -365,7 +354,7 @@ class ToolRules:
                 ranked.append((place >= self._own, [*fits, True].index(True), place))
         return [self._rules[place][0] for *_, place in sorted(ranked)]
 
-    def claims(self, tool: str, values: Sequence[tuple[str, str]]) -> list[tuple[Claimed, str, str]]:
+    def claims(self, tool: str, values: Sequence[tuple[str, str]]) -> list[tuple[Kind, str, str]]:
         """Return (kind, value, operation) of the arguments; each is taken by the first rule that fits it."""
         named: dict[str, list[str]] = {}
         for key, value in values:
@@ -375,7 +364,7 @@ class ToolRules:
         if word and (more := named.pop("args", None)):  # a program, and its arguments
             named |= {key: [" ".join([word, *more])] for key in COMMAND_KEYS if key in named}
             word = ""
-        taken, kinds, found = set[str](), set[str](), list[tuple[Claimed, str, str]]()
+        taken, kinds, found = set[str](), set[str](), list[tuple[Kind, str, str]]()
         for rule in self.rules_for(tool, word):
             if (kind := rule.kind) == "plan":  # which is kept beside the log
                 continue
@@ -415,6 +404,85 @@ def _fitting(rule: LedgerRule, key: str, values: Sequence[str]) -> list[str]:
 def _words(name: str) -> tuple[str, ...]:
     return tuple(word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+", name[:200]))
 
+
+# What a call did to which things.
+
+LOOKS = frozenset({"read", "searched", "listed", "used", "seen", "fetched"})  # operations that change nothing
+_SHOWN, _SHORT = 300, 2_000  # characters of a command, and of a result that may tell what was made
+
+
+class Touch(NamedTuple):
+    """What one group of messages did to, or said of, one thing."""
+
+    kind: Kind
+    value: str
+    operation: str
+    start: int = 0
+    stop: int = 0
+    order: int = 0  # in the ledger
+    about: str = ""  # of commands and errors: what was tried; a later success of the same fixes an error
+    went_well: bool = False
+    times: int = 1
+    work: str = ""  # of commands, what may end a piece of work: `commit`, `tests`
+
+
+def touches_of(call: Part, answer: Part | None, rules: ToolRules) -> Iterator[Touch]:
+    """Yield what a call did, by its result."""
+    tool, result, failed = call.name, answer and "\n".join(answer.texts), answer is not None and answer.failed
+    values = read_arguments(call.texts[0] if call.texts else "")
+    patched = patched_files(values)
+    claims = [] if patched else rules.claims(tool, values)
+    commands = [value for kind, value, _ in claims if kind == "command"]
+    outputs = [None] * len(commands) if result is None else split_result(result, len(commands))
+    for command, output in zip(commands, outputs, strict=True):
+        yield from _ran(command, output, failed)
+    path = patched[0][0] if patched else next((value for kind, value, _ in claims if kind == "path"), "")
+    about = f"{tool} {path}"
+    looks = not patched and all(done in LOOKS for kind, _, done in claims if kind != "command")
+    if not commands and result is not None and (failed or refuses(result, looks=looks)):
+        if line := error_line(result, True):
+            yield Touch("error", signature(line), "seen", about=about)
+        return
+    for path, done in patched:
+        yield Touch("path", path, _confirmed(done, result))
+    for kind, value, done in claims:
+        if kind != "command":
+            operation = _confirmed(done, result) if kind == "path" else done
+            yield Touch(kind, value, operation, about=about, went_well=result is not None)
+    if not patched and result is not None and len(result) <= _SHORT:  # it tells what was made, or found
+        yield from (Touch("url", url, "seen") for url in urls_in(result))
+        ids = dict.fromkeys(filter(is_id, PATTERNS["named_id"].findall(result)))
+        yield from (Touch("identifier", id, "seen") for id in list(ids)[:8])
+
+
+def _ran(command: str, result: str | None, failed: bool) -> Iterator[Touch]:
+    """Yield a command with its exit status, the files that it obviously touched, and what went wrong."""
+    bare, text = bare_command(command)[0], result or ""
+    about, code, line = tried(bare), exit_code(text), ""
+    value = " ".join(bare[: 4 * _SHOWN].split())
+    value = value if len(value) <= _SHOWN else f"{value[: _SHOWN - 1]}…"
+    is_wrong = result is not None and (code not in ("", "0") or (not code and failed))
+    if result is not None and code != "0" and (failed or not only_looks(bare)):
+        line = error_line(text, is_wrong)
+    refused = denies(text)
+    is_wrong = is_wrong or bool(line) or refused
+    done = f"exit {code}" if code else "failed" if is_wrong else _confirmed("ran", result)
+    start, went_well = bare[:4_000], result is not None and not is_wrong
+    work = "tests" if PATTERNS["tests"].search(start) else "commit" if PATTERNS["keeps"].search(start) else ""
+    yield Touch("command", value, done, about=about, went_well=went_well, work=work)
+    for path, done, program in () if refused else files_of(command):
+        if f"{program}: " not in text[:_SHORT]:
+            yield Touch("path", path, _confirmed(done, result), about=path)
+    if line:
+        yield Touch("error", signature(line), "seen", about=about)
+
+
+def _confirmed(operation: str, result: str | None) -> str:
+    """Return what was done; of a change without a result, with the words that say so."""
+    return operation if result is not None or operation in LOOKS else f"{operation} (no result)"
+
+
+# Plans.
 
 _MOST = 1_000  # items
 _MARKS = {state: mark for mark, states in WORDS["plans"]["marks"].items() for state in states}

@@ -15,8 +15,7 @@ from math import inf
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple, get_args
 
-from summarizing_context.extraction import tool_calls
-from summarizing_context.extraction.touches import LOOKS, Kind, Touch, touches_of
+from summarizing_context.extraction.tool_calls import LOOKS, Kind, Touch, touches_of, urls_in
 from summarizing_context.log.entries import Entry
 from summarizing_context.log.groups import OpenCalls
 from summarizing_context.messages.reading import Part
@@ -108,11 +107,10 @@ Unread = tuple[int, int, int, Sequence[tuple[int, Sequence[Entry]]]]
 
 @dataclass(eq=False)
 class SessionLedger(Ledger):
-    """The ledger of one session. `error_line`, of a result and whether it
-    failed, and `quotes`, the decisions in a human's text, are shared with the extractive summarizer."""
+    """The ledger of one session. Groups are read by the log's table of rules. `quotes`, the decisions in a text of a
+    human, are shared with the extractive summarizer."""
 
     log: MessageLog
-    error_line: Callable[[str, bool], str]
     quotes: Callable[[str], Sequence[str]]
 
     def __post_init__(self) -> None:
@@ -171,7 +169,7 @@ class SessionLedger(Ledger):
         for at, reading in ((at, entry.read(at).reading) for at, entry in enumerate(group, start)):
             for text in reading.typed:
                 found += (Touch("decision", quote, SAID, at, at + 1) for quote in self.quotes(text[:20_000]))
-                found += (Touch("url", url, "seen", at, at + 1) for url in tool_calls.urls_in(text))
+                found += (Touch("url", url, "seen", at, at + 1) for url in urls_in(text))
 
             # the calls, each with its result
             if made := [part for part in reading.parts if part.kind == "call"]:
@@ -182,6 +180,6 @@ class SessionLedger(Ledger):
                     results[answered[1]] = at, part
         for number, (at, call) in enumerate(calls):
             last, result = results.get(number, (at, None))
-            touches = touches_of(call, result, self.log.tools, self.error_line)
+            touches = touches_of(call, result, self.log.tools)
             found += (touch._replace(start=at, stop=last + 1) for touch in touches)
         return sorted(found, key=attrgetter("start"))

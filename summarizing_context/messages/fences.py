@@ -171,9 +171,30 @@ def split_pieces(text: str) -> list[Piece]:
     A text that begins as a host's does is the host's, whole. A tag that is never closed reaches to the end, and one
     that was never opened from the beginning.
     """
+    # Texts that are the host's from beginning to end.
+    beginning = " ".join(folded(text[:400]).split())
+    begins = (beginning, beginning.lstrip("*_#> "))  # with markup and without
+    if (
+        any(each.startswith(tuple(_CLIENTS["beginnings"])) or _PATTERNS["hook"].match(each) for each in begins)
+        or beginning in _CLIENTS["whole"]
+        or _PATTERNS["output"].match(text)
+        or _PATTERNS["instructions"].match(text)
+    ):
+        return [Piece(text, typed=False)]
+
+    # A command, or a request behind what an editor shows: its words alone are typed.
+    first, last = 0, len(text)
+    if command := _PATTERNS["command"].match(text):
+        first, last = command.span("typed")
+    elif beginning.startswith("# context from my ide setup:") and (request := _PATTERNS["request"].search(text)):
+        first = request.end()
+    spans = [(0, first)] if first else []
+    spans += [(first + start, first + stop) for start, stop in _spans_of_tags(text[first:last])]
+    spans += [(last, len(text))] if command else []
+
     pieces: list[Piece] = []
     done = 0
-    for start, stop in _spans_put_in(text):
+    for start, stop in spans:
         if not is_blank(text[done:start]):
             pieces.append(Piece(text[done:start], typed=True))
             done = start
@@ -184,31 +205,8 @@ def split_pieces(text: str) -> list[Piece]:
     return [*pieces[:-1], Piece(pieces[-1].text + text[done:], typed=False)]
 
 
-def _spans_put_in(text: str) -> list[tuple[int, int]]:
-    """Return where the words that a host put in stand, from first to last."""
-    # Texts that are the host's from beginning to end.
-    beginning = " ".join(folded(text[:400]).split())
-    begins = (beginning, beginning.lstrip("*_#> "))  # with markup and without
-    if (
-        any(each.startswith(tuple(_CLIENTS["beginnings"])) or _PATTERNS["hook"].match(each) for each in begins)
-        or beginning in _CLIENTS["whole"]
-        or _PATTERNS["output"].match(text)
-        or _PATTERNS["instructions"].match(text)
-    ):
-        return [(0, len(text))]
-
-    # A command, or a request behind what an editor shows: its words alone are typed.
-    start, stop = 0, len(text)
-    if command := _PATTERNS["command"].match(text):
-        start, stop = command.span("typed")
-    elif beginning.startswith("# context from my ide setup:") and (request := _PATTERNS["request"].search(text)):
-        start = request.end()
-    spans = [(0, start)] if start else []
-    spans += [(start + first, start + last) for first, last in _spans_of_tags(text[start:stop])]
-    return [*spans, (stop, len(text))] if command else spans
-
-
 def _spans_of_tags(text: str) -> list[tuple[int, int]]:
+    """Return where the words stand that a host put in between tags, from first to last."""
     read = _as_tags(text)
     beside = sorted(find_tags(read, _BESIDE))
     lines = set(find_tags(text, _ALONE, in_lines=True))

@@ -18,6 +18,7 @@ from summarizing_context.models import field_of, read_provider
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 from summarizing_context.summarizers.sdk import (
     Fault,
+    counted,
     failure_of,
     fenced,
     most_tokens,
@@ -94,7 +95,23 @@ class HostSummarizer:
         self._calls[call] = False
         failure = SummarizerError(Fault.CANCELLED)
         try:
-            return _read_response(await call, limit)
+            response = await call
+            blocks, reason = field_of(response, "content"), field_of(response, "finish_reason")
+            if isinstance(blocks, str):
+                blocks = [{"type": "text", "text": blocks}]
+            if not isinstance(blocks, list | tuple):
+                raise SummarizerError(Fault.SHAPE)
+            told = field_of(response, "usage")
+            used = {name: field_of(told, name) for name in ("input_tokens", "output_tokens")}
+            used["cache_creation_input_tokens"] = field_of(told, "cache_write_tokens")
+            is_told = (isinstance(reason, str) and reason) or counted("", used).output_tokens
+            reply = {
+                "content": [{name: field_of(block, name) for name in ("type", "text")} for block in blocks],
+                "tool_calls": field_of(response, "tool_calls"),
+                "stop_reason": reason if is_told else "end",
+                "usage": used,
+            }
+            return read_reply(reply, limit)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
@@ -122,22 +139,3 @@ class HostSummarizer:
         for call in self._calls:
             self._calls[call] = True
             call.cancel()
-
-
-def _read_response(response: Any, limit: int) -> SummaryReply:
-    """Return the summary in a provider's answer, whose output was limited to `limit` tokens."""
-    blocks, reason = field_of(response, "content"), field_of(response, "finish_reason")
-    if isinstance(blocks, str):
-        blocks = [{"type": "text", "text": blocks}]
-    if not isinstance(blocks, list | tuple):
-        raise SummarizerError(Fault.SHAPE)
-    used = {name: field_of(field_of(response, "usage"), name) for name in ("input_tokens", "output_tokens")}
-    used["cache_creation_input_tokens"] = field_of(field_of(response, "usage"), "cache_write_tokens")
-    is_told = (isinstance(reason, str) and reason) or used["output_tokens"]
-    reply = {
-        "content": [{name: field_of(block, name) for name in ("type", "text")} for block in blocks],
-        "tool_calls": field_of(response, "tool_calls"),
-        "stop_reason": reason if is_told else "end",
-        "usage": used,
-    }
-    return read_reply(reply, limit)

@@ -11,7 +11,6 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from inspect import isawaitable
 from math import inf
 from pathlib import Path
@@ -20,13 +19,7 @@ from typing import Any, TypeVar
 
 import anyio
 import anyio.to_thread
-from tenacity import (
-    AsyncRetrying,
-    RetryCallState,
-    retry_if_exception_type,
-    retry_if_not_exception_type,
-    wait_random_exponential,
-)
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, wait_random_exponential
 
 from summarizing_context.concurrency import Clock
 from summarizing_context.errors import (
@@ -122,6 +115,7 @@ class Gate:
         self._spent: list[Call] = []
         self._next = 1  # input tokens of the call that found no room: until one is let through, it is the next
         self.tripped = False  # the breaker has opened and no probe has closed it since
+        self.refused: set[str] = set()  # jobs whose reply was, by range hash, since one was good
         self._failures = self._openings = 0
         self._is_probing = False
         self._quiet_until = -inf
@@ -187,6 +181,7 @@ class Gate:
     def succeeded(self, call: Call) -> None:
         if call.openings == self._openings:
             self._failures, self.tripped, self._is_probing = 0, False, False
+        self.refused.clear()
 
     def failed(self, call: Call, now: float, retry_after: float, *, at_once: bool) -> bool:
         """Note a failed call; `at_once` opens the breaker without waiting for more. Return whether a closed breaker
@@ -216,8 +211,7 @@ LONGEST_DELAY = 3_600.0  # seconds; a provider that asks for more is asked again
 def retry_after_of(error: Exception) -> float:
     """Return the provider's `retry_after`, up to `LONGEST_DELAY`; 0 where it is no sound number of seconds."""
     seconds: Any = error.retry_after if isinstance(error, SummarizerError) else None
-    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
-    return min(float(seconds), LONGEST_DELAY) if is_number and 0 < seconds < inf else 0.0
+    return min(float(seconds), LONGEST_DELAY) if type(seconds) in (int, float) and 0 < seconds < inf else 0.0
 
 
 def describe_failure(error: BaseException) -> str:
@@ -301,6 +295,7 @@ _UNSUPPORTED = (
 )
 _NO_ITEMS = "Your last answer could not be used. Answer with one JSON object a line, as described, or with [] alone."
 _KINDS = (SummarizerNotReady, SummarizerTimeout, SummarizerRefused, SummarizerRateLimited)  # of failures, by rank
+_NOTHING = SummaryReply("")
 
 
 @dataclass(slots=True)
@@ -312,24 +307,23 @@ class _Run:
     failure: Exception | None = None  # of the last call
     refused: bool = False  # a reply was refused
     unsupported: tuple[str, ...] = ()  # literals of the last reply, for the model alone
-    salvaged: tuple[SummaryReply, int] | None = None  # what is left of a refused reply, and the lines it lost
+    kept: SummaryReply = _NOTHING  # the best so far, without lines whose values the source does not hold
+    dropped_lines: int = 0  # of it
 
-    def checked(self, reply: object, input_tokens: int) -> tuple[SummaryReply, int]:
-        """Return the reply without the lines whose values the source does not hold, and how many these are; of memories
-        those that the source says. Raise `SummarizerRefused` where too little is left, and keep what there is."""
+    def check(self, reply: object, input_tokens: int) -> None:
+        """Keep what of a reply its source bears out. Raise `SummarizerRefused` where that is too little."""
         checked = check_reply(reply, self.job)
-        output_tokens = estimate_text(checked.text) if checked.output_tokens is None else checked.output_tokens
+        output_tokens = checked.output_tokens or estimate_text(checked.text)
         checked = replace(checked, input_tokens=input_tokens, output_tokens=output_tokens)
         if self.job.kind in ("memory", "rules"):  # each of their lines is checked by itself
-            return checked, 0
+            self.kept = checked
+            return
         verified = verify(checked.text, self.job)
         self.unsupported = verified.unsupported
-        kept = replace(checked, text=verified.text), verified.dropped_lines
-        if verified.is_enough:
-            return kept
-        if verified.text and (self.salvaged is None or len(verified.text) > len(self.salvaged[0].text)):
-            self.salvaged = kept
-        raise SummarizerRefused(Refusal.UNSUPPORTED)
+        if verified.is_enough or len(verified.text) > len(self.kept.text):
+            self.kept, self.dropped_lines = replace(checked, text=verified.text), verified.dropped_lines
+        if not verified.is_enough:
+            raise SummarizerRefused(Refusal.UNSUPPORTED)
 
 
 class ResilientSummarizer:
@@ -364,7 +358,6 @@ class ResilientSummarizer:
                 raise SettingsError(f"max_cost_per_session: {missing if self.model else unnamed}")
             self._gate.price = price
         self._reached: set[str] = set()  # caps that were warned of
-        self._refused_jobs: set[str] = set()  # by range hash, since a reply was good
         self._checking = anyio.Lock()
         self._held_until = -inf  # the inner one has asked not to be called before
 
@@ -392,6 +385,9 @@ class ResilientSummarizer:
         run = _Run(job, self._clock.now() + 3 * self._settings.call_timeout, self._settings.attempts)
         backoff = wait_random_exponential(multiplier=1, min=0.5, max=8)
 
+        def has_failed(error: BaseException) -> bool:
+            return isinstance(error, Exception) and not isinstance(error, SummarizerNotReady)
+
         def wait(state: RetryCallState) -> float:
             """A refused reply is answered at once, a failure after a while."""
             return max(0.0 if run.refused else backoff(state), self._gate.quiet(self._clock.now()))
@@ -401,30 +397,29 @@ class ResilientSummarizer:
             is_spent = run.calls >= run.most or now + state.upcoming_sleep >= run.deadline
             return is_spent or self._gate.tripped or self._gate.room_in(now) != 0
 
-        retry = retry_if_exception_type(Exception) & retry_if_not_exception_type(SummarizerNotReady)
+        retry = retry_if_exception(has_failed)
         retrying = AsyncRetrying(sleep=self._sleep, retry=retry, wait=wait, stop=is_over, reraise=True)
         try:
             if (ready := self.ready_in()) is None:
                 raise NotAdmitted("a cap of this session is reached; raise it to go on")
             if ready > 0:
                 raise NotAdmitted(f"calls wait for {ready:.1f} seconds, for the breaker, an hourly cap or the host")
-            return await retrying(self._attempt, run)
+            await retrying(self._attempt, run)
         except Exception as error:
-            if run.salvaged is not None:
-                reply, dropped = run.salvaged
-                self._figures.dropped_lines += dropped
-                return reply
-            failure = run.failure or error
-            self._figures.failed_jobs += run.failure is not None
-            kind = next((kind for kind in _KINDS if isinstance(failure, kind)), SummarizerError)
-            reason = str(failure) if isinstance(failure, NotAdmitted) else describe_failure(failure)
-            raise kind(
-                f"no summary of {job.kind} {job.range_hash[:8]} after {run.calls} call{'s' * (run.calls != 1)}: "
-                f"{reason}; the log is safe, a stand-in is shown until it is tried again",
-                retry_after=(self.ready_in() if kind is SummarizerNotReady else retry_after_of(failure)) or None,
-            ) from failure
+            if not run.kept.text:  # what is left of a refused reply serves
+                failure = run.failure or error
+                self._figures.failed_jobs += run.failure is not None
+                kind = next((kind for kind in _KINDS if isinstance(failure, kind)), SummarizerError)
+                reason = str(failure) if isinstance(failure, NotAdmitted) else describe_failure(failure)
+                raise kind(
+                    f"no summary of {job.kind} {job.range_hash[:8]} after {run.calls} call{'s' * (run.calls != 1)}: "
+                    f"{reason}; the log is safe, a stand-in is shown until it is tried again",
+                    retry_after=(self.ready_in() if kind is SummarizerNotReady else retry_after_of(failure)) or None,
+                ) from failure
         finally:
             self._warn_of_caps()
+        self._figures.dropped_lines += run.dropped_lines
+        return run.kept
 
     async def admitted(self, call: Coroutine[Any, Any, SummaryReply], tokens: int) -> SummaryReply:
         """Return what another call to the provider returns, of about so many input tokens, within the caps and three
@@ -461,7 +456,7 @@ class ResilientSummarizer:
         self._figures.cached_tokens += said.cached_tokens or 0
         return reply
 
-    async def _attempt(self, run: _Run) -> SummaryReply:
+    async def _attempt(self, run: _Run) -> None:
         """Let a call through and count it, or raise `NotAdmitted`; check its reply."""
         now, job = self._clock.now(), replace(run.job, attempt=run.calls + 1)
         if now >= run.deadline:
@@ -482,8 +477,7 @@ class ResilientSummarizer:
             # The check reads the whole source, which takes milliseconds, so a thread does it; one at a time, or the
             # event loop would have to wait for many of them before its turn comes.
             async with self._checking:
-                check = partial(run.checked, reply, call.tokens)
-                kept, dropped = await anyio.to_thread.run_sync(check, abandon_on_cancel=True)
+                await anyio.to_thread.run_sync(run.check, reply, call.tokens, abandon_on_cancel=True)
         except SummarizerNotReady as error:  # no failure, but it is not called again before it says so
             wait = retry_after_of(error) or self._settings.breaker_cooldown
             self._held_until = max(self._held_until, self._clock.now() + wait)
@@ -502,11 +496,11 @@ class ResilientSummarizer:
             is_final = error.args[:1] in ((Fault.KEY,), (Fault.NOT_FOUND,))
             is_final = is_final or not {401, 403, 404}.isdisjoint((status_code(error), status_code(error.__cause__)))
             is_missed = is_summary and not (refused and job.kind == "memory")
-            is_known = refused and job.range_hash in self._refused_jobs and not self._gate.tripped
-            if refused and run.salvaged is not None:  # enough of it serves
-                self._note_success(call)
+            is_known = refused and job.range_hash in self._gate.refused and not self._gate.tripped
+            if refused and run.kept.text:  # enough of it serves
+                self._gate.succeeded(call)
             elif not is_known and (is_missed or is_final):  # what is refused again says nothing of other contents
-                self._refused_jobs |= {job.range_hash} if refused else set()
+                self._gate.refused |= {job.range_hash} if refused else set()
                 wait = retry_after_of(error)
                 if self._gate.failed(call, self._clock.now(), wait, at_once=is_final):
                     self._warn(
@@ -517,13 +511,7 @@ class ResilientSummarizer:
         finally:
             self._gate.ended(call)
         if is_summary:
-            self._note_success(call)
-        self._figures.dropped_lines += dropped
-        return kept
-
-    def _note_success(self, call: Call) -> None:
-        self._gate.succeeded(call)
-        self._refused_jobs.clear()
+            self._gate.succeeded(call)
 
     def _warn_of_caps(self) -> None:
         for name, wait in self._gate.waits(self._clock.now()).items():

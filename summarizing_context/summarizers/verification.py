@@ -246,6 +246,7 @@ _WITH_UNIT = re.compile(
     r"(?: ?[%°€]| (?:[nµμm]?s|sec(?:ond)?s?|min(?:ute)?s?|h(?:ou)?rs?|[kmg]i?b|bytes?|percent|prozent)\b)",
     re.IGNORECASE,
 )
+_ROUNDED = re.compile(rf"(?<![\w.])(?!\d+\.\d\d?\.){_NUMBER}")  # what may be rounded: no version
 _AMOUNT = re.compile(rf"[$€£]?({_NUMBER}) ?([a-zµμ%°]{{0,8}})(?:-[^\W\d_]+)*\Z")  # also 3-step
 _HOLE = re.compile(r"<[\w -]{1,40}>|\$?\{[\w -]{1,40}\}|\$\w+|(?<=/):\w+|\.{3}|…")  # what a command or path leaves open
 _JOINTS = re.compile(r"[/:=,|()\[\]{}<>\"';&+]+|\.\.+|-(?=[a-z]*\d)|(?<=\d)-(?=[a-z])|\s+")
@@ -289,8 +290,9 @@ class _Source:
 
     def _stands(self, text: str) -> bool:
         """Say whether words stand there one after the other, whatever is between them."""
-        said = " ".join(_WORDS.findall(text.casefold()))
-        return said in self._words and re.search(rf"(?<![a-z0-9]){said}(?![a-z0-9])", self._words) is not None
+        said = " ".join(_WORDS.findall(text.casefold()))  # nothing of marks alone, such as ####
+        is_there = said in self._words and re.search(rf"(?<![a-z0-9]){said}(?![a-z0-9])", self._words)
+        return not said or bool(is_there)
 
     def _has_value(self, value: str) -> bool:
         """Say whether one value stands there: as it is, in another way of writing, or part by part."""
@@ -322,8 +324,10 @@ class _Source:
             return True
         if not (has_unit or digits != number or (len(digits) > 3 and digits.endswith("00"))):
             return False
+        if re.search(rf"(?<![\d.,]){re.escape(number)}\.\d", self._text):
+            return True  # a version without its last part
         said = digits.strip("0")
-        others = (re.sub(r"\D", "", other).lstrip("0") for other in re.findall(rf"(?<!\w){_NUMBER}", self._text))
+        others = (re.sub(r"\D", "", other).lstrip("0") for other in _ROUNDED.findall(self._text))
         longer = (other[: len(said) + 1].ljust(len(said) + 1, "0") for other in others)  # by a digit, to round
         return not said or any(str((int(first) + 5) // 10).rstrip("0") == said for first in longer)
 

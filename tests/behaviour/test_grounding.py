@@ -16,6 +16,7 @@ See https://example.com/a?b=1 and HAT-215, commit 3f2a9c1d77e0aa, python 3.11.2,
 The staging port is 6543 and DEBUG=false; he said "we can't ship on Friday". {"cmd":"pytest -q\\ntests/test_x.py"}.
 The function parse_header calls getUserName, then os.Stat; it was read, written and tested. GET /users/42/posts is 200.
 In docs/straße.md, schließe_datei.py, GROSS_WEIß_MAX; 修复了src/配置_v2.yaml和файл_конфиг.py, src/cấu_hình.py.
+It runs on node 18.17.8, and 12,345,678 lines of ==== or #### went by.
 """
 FILLER = " ".join("The work went on and it was looked at again, calmly and with care." for _ in range(60))
 KEPT = "- The parser was repaired and all of the checks went through afterwards."
@@ -32,6 +33,7 @@ HONEST = [
     "`pytest -q tests/test_x.py`, parse_header(), `getUserName`, os.Stat, `GET /users/<id>/posts`",
     "read/write/test, and/or, e.g. this one, step 7 of 12, 24/7, a 3-step plan",
     "DEBUG=false, port 6543, https://example.com/a",
+    "node 18.17, marks such as `####`, `----` and `✅✅✅✅`",
     "docs/straße.md, `schließe_datei.py`, GROSS_WEIß_MAX, src/配置_v2.yaml, файл_конфиг.py, src/cấu_hình.py",
     "修改了/src/app/parser.py文件, 在src/目录下的parser.py运行; чтение/запись, Größe/Länge, 5-й шаг",
 ]
@@ -50,7 +52,8 @@ INVENTED = [
     *("it was sent to kim@example.org then", "it was started with DEBUG=true there"),
     *("it goes with --no-such-option in that place", "файл_другой.py was changed as well"),
     *("функция_иная was changed as well", "src/配置文件.yaml was changed as well", "docs/größe.md was changed as well"),
-    "修改了/src/app/lexer.py的文件",
+    *("修改了/src/app/lexer.py的文件", "it runs on node 18.18 in that place", "12,345 lines went by in that place"),
+    "all of it was done on 2026-05-09",
 ]
 
 

@@ -75,7 +75,7 @@ def fit(sections: Sections, max_tokens: int) -> str:
     """Write the summary of the lines that fit. Never empty.
 
     Strict constraints and rules of guides go first, then each section has its share; what is left over goes to all.
-    Where no line fits, the most important one is cut at a word's end.
+    Where no line fits, the most important one is cut at a word's end, to the mark of a cut alone if no word fits.
     """
     ranked = [sorted(enumerate(lines), key=lambda it: (-it[1].rank, -it[0])) for lines in sections]
     taken: dict[tuple[int, int], None] = {}  # section and number of each line, in the order of choice
@@ -105,13 +105,9 @@ def fit(sections: Sections, max_tokens: int) -> str:
         taken.popitem()
     section = next((section for section in PRIORITY if sections[section]), FACTS)
     first = max(sections[section], key=lambda line: line.rank, default=Line(GONE)).text
-    text = f"## {NAMES[section]}\n- {first}"
-    return text if estimate_text(text) <= max_tokens else shorten(first, max_tokens)
-
-
-def shorten(text: str, max_tokens: int) -> str:
-    """Cut `text` at a word's end to at most `max_tokens`; the mark alone if no word fits."""
-    text = shown(text)
+    if estimate_text(text := f"## {NAMES[section]}\n- {first}") <= max_tokens:
+        return text
+    text = shown(first)
     while (tokens := estimate_text(text)) > max_tokens and text != GONE:
         text = clip(text.removesuffix(f" {GONE}"), min(len(text) - 1, max(len(text) * max_tokens // tokens, 1)))
     return text

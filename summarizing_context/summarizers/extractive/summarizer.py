@@ -222,12 +222,6 @@ def _read_summaries(content: str, max_tokens: int, yield_now: YieldNow) -> Secti
     return sections
 
 
-def error_line(result: str, failed: bool) -> str:
-    """Return the line of a result that names the error; "" if it names none. Of a huge one both ends are read."""
-    ends = result if len(result) <= 2_000_000 else f"{result[:1_000_000]}\n{result[-1_000_000:]}"
-    return calls.first_error_line(cleaned(ends), failed)
-
-
 class ExtractiveSummarizer:
     """Summarizes one job at a time in a worker thread, which it closes: a given one, or one of its own.
 
