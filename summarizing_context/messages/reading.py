@@ -560,9 +560,9 @@ def _read(message: Message) -> tuple[Reading, list[_Fields]]:
             call = _call(block)
             if (same := shown.get(call.id)) is None:
                 parts.append(call)
-            elif call.name not in ("", same.name) or (
-                (parsed(call.texts[0]) or call.texts) != (parsed(same.texts[0]) or same.texts)
-            ):
+                continue
+            said = [each.texts if (value := parsed(each.texts[0])) is None else value for each in (call, same)]
+            if call.name not in ("", same.name) or said[0] != said[1]:
                 parts.append(Part("extra", tuple(filter(None, (call.name, *call.texts)))))  # another with the same id
 
     # The other fields: those that are read, and of all that has fields the frame, and fields that no shape knows.
