@@ -54,6 +54,8 @@ LEAST_ROOM = 40  # tokens beside the system rows without which no view is worth 
 # An activation is near where one more step, as large as the largest between so many marks, would lead to it.
 STEPS, STEP_SHARE = 6, 0.3  # of the room, at most
 
+MOST_VIEWS = 4  # of a session, in memory as in the store
+
 _OTHER_ROOM = 1.5  # times a room may be larger or smaller than a view's: further away a request is shown another view
 
 _NEW_FOR_BLOCK = 0.25  # of the room, that a provider's next block has to cover beyond the last one
@@ -201,7 +203,7 @@ class Viewer:
         self._recorded = 0  # the number of the last one
         self.latest: ProviderView | None = None
         self.only_looks = False  # what was shown last is looked at, in whatever room
-        self.reopened = False  # an earlier process has shown views of this log
+        self.reopened = False  # views of this log were shown that are not here any more, as by an earlier process
 
     @property
     def covers(self) -> bool:
@@ -309,7 +311,10 @@ class Viewer:
 
         # what has come about since the last view: another system prompt, calls given up, the end of a turn
         if view.state.system != system:
-            view.pending, reason = view.pending or "system_changed", "system_changed"
+            if view.last or view.state.serial:
+                view.pending, reason = view.pending or "system_changed", "system_changed"
+            else:
+                view.state = msgspec.structs.replace(view.state, system=system)
         if for_request:
             log.interrupt()
         given_up = log.interruptions_behind(view.state.stop)
@@ -334,12 +339,12 @@ class Viewer:
                 waits = now.to_summarize is not None  # it is looked at again behind the next message
                 again = max(0, int(room.min_free) - 1) if waits else 0
                 view.attempted = log.history_tokens - again, len(log)
-            view.pins_changed &= len(log) == log.leading_count  # they were looked at
             if is_asked_for and now.to_summarize is not None:
                 self.request(now.to_summarize.state)
             if tokens > room.tokens:
                 rows = [(item.seq, item.tokens) for item in view.tail.items[-5:]]
                 raise BudgetError(system_tokens + tokens, budget, rows, "newest messages")
+            view.pins_changed &= len(log) == log.leading_count  # they were looked at
             return None
 
         # why: the view only begins differently, or it covers more, or shows what it covers in another way
@@ -348,10 +353,12 @@ class Viewer:
             is_told = state.header is not None and state.native is None
             if not is_told and not self._sources.truncates:  # what is covered is not told by us: read it still
                 self._summaries.blocks(Node.leaves(before.leaves, state.leaves))
-            because = view.pending or reason or ("task_end" if now.takes_end else None)
+            is_asked = reason == "explicit" and view.pending in ("budget_lowered", "budget_raised")  # goes before these
+            because = reason if is_asked else view.pending or reason or ("task_end" if now.takes_end else None)
             because = because or ("budget_raised" if now.is_widened else None)
             if because is None:
-                was = Room(before.room, self._settings).setting_aside(before.staying)
+                shown = view.beside or before
+                was = Room(shown.room, self._settings).setting_aside(shown.staying)
                 because = "budget_lowered" if room.tokens < was.tokens and tokens <= was.high else "high_water"
             counts = len(plan.tail.items), sum(item.seq >= 0 for item in plan.pins)
         state = msgspec.structs.replace(state, serial=before.serial + 1, reason=because, system=system).on(log)
@@ -410,7 +417,8 @@ class Viewer:
             undoes=undoes,
             # an activation that only begins the view differently cannot be undone
             can_undo=undoes is None and (before.stop, before.since, before.nodes) != now_shown,
-            ends_turn=before.bounds != state.bounds and (before.stop, before.head) == (state.stop, state.head),
+            ends_turn=report.freed > 0 == report.raw
+            and (before.stop, before.head, before.reason) == (state.stop, state.head, report.reason),
         )
 
     def load_records(self, rows: Iterable[StoredActivation]) -> None:
@@ -480,7 +488,7 @@ class Viewer:
         messages = [*leading, *state.head, *[item.message for item in items]]
         before = shown.last if shown.resumed is None else messages[: shown.resumed]
         stable = common_prefix(before, messages)
-        shown.last, shown.resumed = messages, None
+        shown.last, shown.resumed, shown.beside = messages, None, None
         fixed = rows.fixed_tokens
         tokens = budget - left - fixed + state.head_tokens + shown.tail.tokens
         if self._settings.merge_user_rows:
@@ -617,6 +625,9 @@ class Viewer:
 
     def _kept(self, provider_view: ProviderView) -> ProviderView:
         self.provider_views[provider_view.key] = provider_view
+        while len(self.provider_views) > MOST_VIEWS:
+            self.provider_views.popitem(last=False)
+            self.reopened = True  # what its provider is shown next does not go on from what it was shown
         self._keep_shown()
         return provider_view
 
@@ -638,8 +649,8 @@ class Viewer:
             is_plain = not was.head and not any(item.left_out for item in latest.tail.items)
             is_told = latest.pending or not is_plain or self.reopened
             pending = None if not is_told else "budget_lowered" if room < was.room else "budget_raised"
-        pins_changed = bool(self._log.pinned.texts)
-        return ProviderView(name, state, self._tail_behind(state), pending=pending, pins_changed=pins_changed)
+        pinned = bool(self._log.pinned.texts)
+        return ProviderView(name, state, self._tail_behind(state), pending=pending, pins_changed=pinned, beside=was)
 
     def _keep_shown(self) -> None:
         """Tell what has to be made because views show it."""

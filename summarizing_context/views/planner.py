@@ -150,7 +150,7 @@ class NextView:
     def leaving_about(self, low: float) -> list[Cut]:
         """Return where the tail may be cut, best first: at the segment boundary nearest to so many tokens, then at the
         group boundary nearest to it. Never below a quarter of them; not below `keep_recent` messages where that can be
-        met."""
+        met. First of all the cut of the view that was shown in a smaller room, where that covers less."""
         tail, keep = self.tail, self.keep_recent
         last, end = tail.marks[-1], tail.tokens
 
@@ -165,6 +165,9 @@ class NextView:
         stops = [stop for stop in (leaf, group) if stop is not None]
         if (ended := self.task_ended) is not None:
             stops = [mark.stop for mark in tail.marks if mark.stop == ended and last.items - mark.items >= keep] + stops
+        beside = self.provider_view.beside
+        if beside is not None and max(tail.start, self.state.stop) < beside.stop <= last.stop:
+            stops = stops if any(stop <= beside.stop for stop in stops) else [beside.stop, *stops]
         return self.cuts(stops)
 
     @cached_property

@@ -872,6 +872,7 @@ class ProviderView:
     pending: Reason | None = None  # why the next view may begin differently
     pins_changed: bool = False  # by a call, since they were chosen for this view
     resumed: int | None = None  # messages of this log's view that was handed out last, before going back to it
+    beside: ActivationState | None = None  # of the view that its provider was shown before, until this one is shown
     is_unsaved: bool = False  # it has given up calls since its state was kept
     provider: str = field(init=False)  # the key of the provider
 
