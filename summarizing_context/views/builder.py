@@ -244,9 +244,9 @@ class Viewer:
 
     def undo(self, key: str, there: ActivationState, budget: int) -> Change | None:
         """The change that takes a provider's view back to an earlier state; None where that view would not fit now."""
-        if key not in self.provider_views:
-            self.restore(key, there)
-        provider_view = self.provider_views[key]
+        provider_view = self.provider_views.get(key)
+        if provider_view is None:
+            provider_view = ProviderView(key, there := self._priced(there), self._tail_behind(there))
         present, bounds = provider_view.state, self._log.bounds()
         if present.bounds.rewritten == bounds.rewritten:
             bounds = there.bounds  # else messages were added under another beginning since then
@@ -443,6 +443,7 @@ class Viewer:
             if made.undoes is not None:
                 at = next(at for at, one in enumerate(self.records) if one.number == made.undoes)
                 self.records[at] = self.records[at]._replace(is_undone=True)
+                self.provider_views[provider_view.key] = provider_view
             self.records.append(made)
         provider_view.state, provider_view.tail, provider_view.pending = change.state, change.tail, None
         provider_view.is_unsaved = provider_view.pins_changed = False

@@ -678,6 +678,8 @@ def rule_block(
             pointer = f"{more} more not shown{f' ({expand})' if unshown else ''}." if more else ""
         return fence("standing_rules", "\n".join(filter(None, [preface, *(line.text for line in ordered), pointer])))
 
+    if lines and len(lines) == held <= 64 and price.count(whole := render(lines, RULES_PREFACE)) <= cap:
+        return added(whole, price), 0  # no room is needed for the words that would say what is left out
     for preface in (RULES_PREFACE, SHORT_RULES_PREFACE):
         chosen, said = fit_lines(lines, cap, price, partial(render, preface=preface))
         if chosen:
