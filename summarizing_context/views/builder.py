@@ -373,12 +373,12 @@ class Viewer:
 
     def would_compact(self, key: str, budget: int, reason: Reason | None = None, memories: Sequence[str] = ()) -> bool:
         """Whether the next view would activate, for whatever reason. Changes nothing; raises as `change` does."""
-        provider_views = self.provider_views
+        provider_views, reopened = self.provider_views, self.reopened
         self.provider_views = OrderedDict((name, replace(one)) for name, one in provider_views.items())
         try:
             return self.change(key, budget, reason, memories=memories, is_asked_for=False) is not None
         finally:
-            self.provider_views = provider_views
+            self.provider_views, self.reopened = provider_views, reopened
 
     def record(self, change: Change, undoes: int | None = None) -> ActivationRecord:
         """Return the record of a change that is about to be committed."""

@@ -126,13 +126,12 @@ def choose_summaries(
 
     # the newly covered segments, read first, for later ones may be skimmed, behind the nodes of before
     segments = Node.leaves(tree[-1].stop if tree else 0, cut.leaves)
-    read, written = [*segments, *tree], dict[Node, HeaderNode]()
-    made = dict(zip(read, texts.blocks(read), strict=True))
+    texts.blocks([*segments, *tree])
+    written = dict[Node, HeaderNode]()
 
     def write(nodes: Sequence[Node]) -> list[HeaderNode]:
         if new := [node for node in nodes if node not in written]:
-            made.update((node, texts.blocks([node])[0]) for node in new if node not in made)
-            told = [made[node]._replace(text=_told(made[node])) for node in new]
+            told = [node._replace(text=_told(node)) for node in texts.blocks(new)]
             written.update(zip(new, sources.blocks(told), strict=True))
         return [written[node] for node in nodes]
 
@@ -172,8 +171,7 @@ def choose_summaries(
             if stop % FOUR == end % FOUR == 0:
                 every.append([*merges, *(Node(at, at + FOUR) for at in range(end, stop, FOUR))])
             every.append([Node(0, stop)])
-        known = {node for merged in every for node in merged if not texts.by_model or texts.summary(node)}
-        ready = [merged for merged in every if known.issuperset(merged)]
+        ready = [merged for merged in every if not texts.by_model or all(map(texts.summary, merged))]
 
         def fitting(among: Sequence[list[Node]], most: float) -> list[Node] | None:
             for merged in among:
