@@ -561,8 +561,8 @@ def _read(message: Message) -> tuple[Reading, list[_Fields]]:
             if (same := shown.get(call.id)) is None:
                 parts.append(call)
                 continue
-            said = [each.texts if (value := parsed(each.texts[0])) is None else value for each in (call, same)]
-            if call.name not in ("", same.name) or said[0] != said[1]:
+            both = [each.texts if (value := parsed(each.texts[0])) is None else value for each in (call, same)]
+            if call.name not in ("", same.name) or both[0] != both[1]:
                 parts.append(Part("extra", tuple(filter(None, (call.name, *call.texts)))))  # another with the same id
 
     # The other fields: those that are read, and of all that has fields the frame, and fields that no shape knows.

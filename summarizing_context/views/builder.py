@@ -54,6 +54,8 @@ LEAST_ROOM = 40  # tokens beside the system rows without which no view is worth 
 # An activation is near where one more step, as large as the largest between so many marks, would lead to it.
 STEPS, STEP_SHARE = 6, 0.3  # of the room, at most
 
+MOST_VIEWS = 4  # of a session, in memory as in the store
+
 _OTHER_ROOM = 1.5  # times a room may be larger or smaller than a view's: further away a request is shown another view
 
 _NEW_FOR_BLOCK = 0.25  # of the room, that a provider's next block has to cover beyond the last one
@@ -202,7 +204,7 @@ class Viewer:
         self._recorded = 0  # the number of the last one
         self.latest: ProviderView | None = None
         self.only_looks = False  # what was shown last is looked at, in whatever room
-        self.reopened = False  # an earlier process has shown views of this log
+        self.reopened = False  # views of this log were shown that are not here any more, as by an earlier process
 
     @property
     def covers(self) -> bool:
@@ -244,9 +246,9 @@ class Viewer:
 
     def undo(self, key: str, there: ActivationState, budget: int) -> Change | None:
         """The change that takes a provider's view back to an earlier state; None where that view would not fit now."""
-        if key not in self.provider_views:
-            self.restore(key, there)
-        provider_view = self.provider_views[key]
+        provider_view = self.provider_views.get(key)
+        if provider_view is None:
+            provider_view = ProviderView(key, there := self._priced(there), self._tail_behind(there))
         present, bounds = provider_view.state, self._log.bounds()
         if present.bounds.rewritten == bounds.rewritten:
             bounds = there.bounds  # else messages were added under another beginning since then
@@ -311,7 +313,10 @@ class Viewer:
 
         # what has come about since the last view: another system prompt, calls given up, the end of a turn
         if view.state.system != system:
-            view.pending, reason = view.pending or "system_changed", "system_changed"
+            if view.last or view.state.serial:
+                view.pending, reason = view.pending or "system_changed", "system_changed"
+            else:
+                view.state = msgspec.structs.replace(view.state, system=system)
         if for_request:
             log.interrupt()
         given_up = log.interruptions_behind(view.state.stop)
@@ -336,12 +341,12 @@ class Viewer:
                 waits = now.to_summarize is not None  # it is looked at again behind the next message
                 again = max(0, int(room.min_free) - 1) if waits else 0
                 view.attempted = log.history_tokens - again, len(log)
-            view.pins_changed &= len(log) == log.leading_count  # they were looked at
             if is_asked_for and now.to_summarize is not None:
                 self.request(now.to_summarize.state)
             if tokens > room.tokens:
                 rows = [(item.seq, item.tokens) for item in view.tail.items[-5:]]
                 raise BudgetError(system_tokens + tokens, budget, rows, "newest messages")
+            view.pins_changed &= len(log) == log.leading_count  # they were looked at
             return None
 
         # why: the view only begins differently, or it covers more, or shows what it covers in another way
@@ -350,10 +355,12 @@ class Viewer:
             is_told = state.header is not None and state.native is None
             if not is_told and not self._sources.truncates:  # what is covered is not told by us: read it still
                 self._summaries.blocks(Node.leaves(before.leaves, state.leaves))
-            because = view.pending or reason or ("task_end" if now.takes_end else None)
+            is_asked = reason == "explicit" and view.pending in ("budget_lowered", "budget_raised")  # goes before these
+            because = reason if is_asked else view.pending or reason or ("task_end" if now.takes_end else None)
             because = because or ("budget_raised" if now.is_widened else None)
             if because is None:
-                was = Room(before.room, self._settings).setting_aside(before.staying)
+                shown = view.beside or before
+                was = Room(shown.room, self._settings).setting_aside(shown.staying)
                 because = "budget_lowered" if room.tokens < was.tokens and tokens <= was.high else "high_water"
             counts = len(plan.tail.items), sum(item.seq >= 0 for item in plan.pins)
         state = msgspec.structs.replace(state, serial=before.serial + 1, reason=because, system=system).on(log)
@@ -368,12 +375,12 @@ class Viewer:
 
     def would_compact(self, key: str, budget: int, reason: Reason | None = None, memories: Sequence[str] = ()) -> bool:
         """Whether the next view would activate, for whatever reason. Changes nothing; raises as `change` does."""
-        provider_views = self.provider_views
+        provider_views, reopened = self.provider_views, self.reopened
         self.provider_views = OrderedDict((name, replace(one)) for name, one in provider_views.items())
         try:
             return self.change(key, budget, reason, memories=memories, is_asked_for=False) is not None
         finally:
-            self.provider_views = provider_views
+            self.provider_views, self.reopened = provider_views, reopened
 
     def record(self, change: Change, undoes: int | None = None) -> ActivationRecord:
         """Return the record of a change that is about to be committed."""
@@ -412,7 +419,8 @@ class Viewer:
             undoes=undoes,
             # an activation that only begins the view differently cannot be undone
             can_undo=undoes is None and (before.stop, before.since, before.nodes) != now_shown,
-            ends_turn=before.bounds != state.bounds and before.stop == state.stop and before.head == head,
+            ends_turn=report.freed > 0 == report.raw
+            and (before.stop, before.head, before.reason) == (state.stop, state.head, report.reason),
         )
 
     def load_records(self, rows: Iterable[StoredActivation]) -> None:
@@ -437,6 +445,7 @@ class Viewer:
             if made.undoes is not None:
                 at = next(at for at, one in enumerate(self.records) if one.number == made.undoes)
                 self.records[at] = self.records[at]._replace(is_undone=True)
+                self.provider_views[provider_view.key] = provider_view
             self.records.append(made)
         provider_view.state, provider_view.tail, provider_view.pending = change.state, change.tail, None
         provider_view.is_unsaved = provider_view.pins_changed = False
@@ -481,7 +490,7 @@ class Viewer:
         messages = [*[row for row, _ in rows.rows], *state.head, *[item.message for item in items]]
         before = shown.last if shown.resumed is None else messages[: shown.resumed]
         stable = common_prefix(before, messages)
-        shown.last, shown.resumed = messages, None
+        shown.last, shown.resumed, shown.beside = messages, None, None
         fixed = rows.fixed_tokens
         tokens = budget - left - fixed + state.head_tokens + shown.tail.tokens
         if self._settings.merge_user_rows:
@@ -618,6 +627,9 @@ class Viewer:
 
     def _kept(self, provider_view: ProviderView) -> ProviderView:
         self.provider_views[provider_view.key] = provider_view
+        while len(self.provider_views) > MOST_VIEWS:
+            self.provider_views.popitem(last=False)
+            self.reopened = True  # what its provider is shown next does not go on from what it was shown
         self._keep_shown()
         return provider_view
 
@@ -639,8 +651,8 @@ class Viewer:
             is_plain = not was.head and not any(item.left_out for item in latest.tail.items)
             is_told = latest.pending or not is_plain or self.reopened
             pending = None if not is_told else "budget_lowered" if room < was.room else "budget_raised"
-        pins_changed = bool(self._log.pinned.texts)
-        return ProviderView(name, state, self._tail_behind(state), pending=pending, pins_changed=pins_changed)
+        pinned = bool(self._log.pinned.texts)
+        return ProviderView(name, state, self._tail_behind(state), pending=pending, pins_changed=pinned, beside=was)
 
     def _keep_shown(self) -> None:
         """Tell what has to be made because views show it."""

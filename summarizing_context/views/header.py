@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from operator import itemgetter
-from textwrap import shorten
 from typing import Any, NamedTuple
 
 import msgspec
@@ -127,13 +126,12 @@ def choose_summaries(
 
     # the newly covered segments, read first, for later ones may be skimmed, behind the nodes of before
     segments = Node.leaves(tree[-1].stop if tree else 0, cut.leaves)
-    read, written = [*segments, *tree], dict[Node, HeaderNode]()
-    made = dict(zip(read, texts.blocks(read), strict=True))
+    texts.blocks([*segments, *tree])
+    written = dict[Node, HeaderNode]()
 
     def write(nodes: Sequence[Node]) -> list[HeaderNode]:
         if new := [node for node in nodes if node not in written]:
-            made.update((node, texts.blocks([node])[0]) for node in new if node not in made)
-            told = [made[node]._replace(text=_told(made[node])) for node in new]
+            told = [node._replace(text=_told(node)) for node in texts.blocks(new)]
             written.update(zip(new, sources.blocks(told), strict=True))
         return [written[node] for node in nodes]
 
@@ -150,16 +148,19 @@ def choose_summaries(
     # The oldest are merged where all exceed the target. As many segments stay behind the merges as come nearest to
     # `BEHIND` of it; those before are merged by four, and all together once merges take more than `MERGED` of it. While
     # no merge is ready, the header may grow up to its share; beyond that the nearest one is taken, even as an extract.
-    places = [*tree, *segments]
-    total, leaves = _tokens(write(places)), [node for node in places if node.stop - node.start == 1]
-    if not is_flat and total > target and leaves:
+    places, total = [*tree, *segments], 0
+    leaves = [node for node in places if node.stop - node.start == 1]
+    for at in range(len(places), 0, -16):  # as far as it matters: there may be thousands
+        if (total := total + _tokens(write(places[max(0, at - 16) : at]))) > for_tree:
+            break
+    if not is_flat and leaves and total > target:
         # where merges may end, each with the tokens of the segments behind
         merges, rests, rest = places[: len(places) - len(leaves)], dict[int, float](), 0.0
         for leaf in reversed(leaves):
             if rest > target:
                 break
             rests[leaf.stop] = rest
-            rest += written[leaf].tokens
+            rest += _tokens(write([leaf]))
         if rest <= target and merges:
             rests[merges[-1].stop] = rest
         rests = by_four(rests, target) or {leaves[-1].stop: 0.0}
@@ -170,8 +171,7 @@ def choose_summaries(
             if stop % FOUR == end % FOUR == 0:
                 every.append([*merges, *(Node(at, at + FOUR) for at in range(end, stop, FOUR))])
             every.append([Node(0, stop)])
-        known = {node for merged in every for node in merged if not texts.by_model or texts.summary(node)}
-        ready = [merged for merged in every if known.issuperset(merged)]
+        ready = [merged for merged in every if not texts.by_model or all(map(texts.summary, merged))]
 
         def fitting(among: Sequence[list[Node]], most: float) -> list[Node] | None:
             for merged in among:
@@ -290,16 +290,19 @@ def write_head(
     for index in latest:
         pins = pinned(*_piece(log, index, price), room.pin_cap)
         others += [pin for pin in pins if canonical_json(pin.message) not in staying.said]
-    left = 2 * room.pin_cap if settings.keep_human_messages else 0
+    left, misses = 2 * room.pin_cap if settings.keep_human_messages else 0, 0
     said = {*staying.said, *(canonical_json(pin.message) for pin in others)}
     shown = held.union(opening, (pin.seq for pin in others))
-    for index in humans if left else ():
-        if index not in shown and log.cost(index) <= left:
+    for index in [index for index in humans if index not in shown] if left else ():
+        if log.cost(index) <= left:
             piece, cost = _piece(log, index, price)
             if cost <= left and (name := canonical_json(piece.message)) not in said:
                 said.add(name)
                 others.append(TailItem(index, piece.message, cost, 0, piece.repairs))
                 left -= cost
+                continue
+        if (misses := misses + 1) == 32:  # no further one is looked for
+            break
 
     # system rows are one row where messages are made of blocks, as in Anthropic's protocol: at most one may follow a
     # row of the user's, and an answer has to follow it; elsewhere any may stand anywhere
@@ -332,7 +335,8 @@ def write_head(
     # standing rules that no pin shows whole, pinned texts, and what is not shown, which fits into 64 tokens
     standing = [] if truncates else [rule for rule in log.rules.before(stop) if rule.message not in whole]
     cap = max(room.pin_cap, 64) if unshown and room.staying_cap else room.pin_cap
-    rules, rules_left_out = rule_block(log.pinned.texts, standing, unshown, cap, price)
+    told_rules = partial(rule_block, log.pinned.texts, standing, cap=cap, price=price)
+    rules, rules_left_out = told_rules(unshown)
     memory = memory_block(memories, room, price)
     beside = tail_tokens + pin_tokens + sum(item.tokens for item in (rules, memory) if item)
 
@@ -427,6 +431,10 @@ def write_head(
                 break
         groups += [(item.seq, (item,)) for item in behind if item.seq not in inside]
         behind = [item for _, items in sorted(groups, key=lambda each: each[0]) for item in items]
+        kept = {item.seq for item in behind if not item.left_out}
+        if not kept.isdisjoint(unshown):
+            unshown = tuple(seq for seq in unshown if seq not in kept)
+            rules, rules_left_out = told_rules(unshown)
 
     behind += [item for item in (rules, memory) if item]
     by_assistant = behind and behind[-1].message["role"] == "assistant"
@@ -683,6 +691,8 @@ def rule_block(
             pointer = f"{more} more not shown{f' ({expand})' if unshown else ''}." if more else ""
         return fence("standing_rules", "\n".join(filter(None, [preface, *(line.text for line in ordered), pointer])))
 
+    if lines and len(lines) == held <= 64 and price.count(whole := render(lines, RULES_PREFACE)) <= cap:
+        return added(whole, price), 0  # no room is needed for the words that would say what is left out
     for preface in (RULES_PREFACE, SHORT_RULES_PREFACE):
         chosen, said = fit_lines(lines, cap, price, partial(render, preface=preface))
         if chosen:
@@ -717,9 +727,14 @@ def memories_in(message: Message) -> int:
 def memory_text(content: str, metadata: Mapping[str, Any]) -> str:
     """Return a memory as a view tells it: what no person has said with its source, and what it has replaced."""
     said_by, before = metadata.get("said_by"), metadata.get("replaces")
+
+    def brief(text: str) -> str:  # also of one word, as in Japanese
+        flat = " ".join(text.split())
+        return flat if len(flat) <= 200 else f"{flat[:200]}…"
+
     if isinstance(said_by, str) and said_by != "user":
-        content += f" (source: {shorten(said_by, 200, placeholder='…')})"
-    return content + (f' (replaces: "{shorten(before, 200, placeholder="…")}")' if isinstance(before, str) else "")
+        content += f" (source: {brief(said_by)})"
+    return content + (f' (replaces: "{brief(before)}")' if isinstance(before, str) else "")
 
 
 # Pins: covered messages that a view shows word for word beside its header: those that must stay (critical ones, system
@@ -771,6 +786,9 @@ def choose_staying(sources: Sources, stop: int, room: Room) -> Staying:
     held = {item.seq for item in items}
     marked = sorted(log.staying(0, stop), key=lambda index: (not log.entries[index].facts.critical, -index))
     for index in (at for at in dict.fromkeys((*pinned[::-1], *marked)) if at < stop and at not in held):
+        if len(left_out) >= 32 and log.cost(index) > left:  # not read: there may be thousands
+            left_out.append(index)
+            continue
         piece, cost = _piece(log, index, price)
         cap = cost if cost <= room.staying_cap else room.message_cap(0)
         pin = shown_within(piece, cost, cap, price)

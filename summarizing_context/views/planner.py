@@ -143,14 +143,10 @@ class NextView:
             low = int(most * settings.low_water / (settings.high_water or HIGH_WATER))
             self.fewest_messages = max(low, self.keep_recent, 1)
 
-    @cached_property
-    def low_water(self) -> list[Cut]:
-        return self.leaving_about(self.room.low)
-
     def leaving_about(self, low: float) -> list[Cut]:
         """Return where the tail may be cut, best first: at the segment boundary nearest to so many tokens, then at the
         group boundary nearest to it. Never below a quarter of them; not below `keep_recent` messages where that can be
-        met."""
+        met. First of all the cut of the view that was shown in a smaller room, where that covers less."""
         tail, keep = self.tail, self.keep_recent
         last, end = tail.marks[-1], tail.tokens
 
@@ -165,12 +161,16 @@ class NextView:
         stops = [stop for stop in (leaf, group) if stop is not None]
         if (ended := self.task_ended) is not None:
             stops = [mark.stop for mark in tail.marks if mark.stop == ended and last.items - mark.items >= keep] + stops
+        beside = self.provider_view.beside
+        if beside is not None and max(tail.start, self.state.stop) < beside.stop <= last.stop:
+            stops = stops if any(stop <= beside.stop for stop in stops) else [beside.stop, *stops]
         return self.cuts(stops)
 
     @cached_property
     def cuts_of_summaries(self) -> list[Cut]:
-        """The cuts of `low_water`; where a model summarizes, first the last one that covers only what has summaries."""
-        cuts, log, summaries = self.low_water, self.log, self.sources.summaries
+        """The cuts that leave about the low water; where a model summarizes, first the last that covers only what has
+        summaries."""
+        cuts, log, summaries = self.leaving_about(self.room.low), self.log, self.sources.summaries
         if not summaries.by_model or self.sources.truncates or self.task_ended is not None:
             return cuts
         missing = summaries.without_summary(self.state.leaves)
@@ -198,13 +198,6 @@ class NextView:
         stop = self.tail.stop_leaving(messages, self.state.stop, ends)
         return [] if stop is None else self.cuts([stop])
 
-    @cached_property
-    def ahead(self) -> list[Cut]:
-        """The cut to make for the number of messages where a model summarizes: at the last end of a segment."""
-        if not self.has_too_many or not self.sources.summaries.by_model:
-            return []
-        return self.leaving(self.fewest_messages, self.segment_ends)
-
     def covered(self) -> list[Cut]:
         """Return the present cut where anything is covered; with segments closed since, once all are ready."""
         present = self.state.cut
@@ -216,7 +209,8 @@ class NextView:
 
     def wanted(self) -> list[Cut]:
         """Return where to cut, best first. A number of messages to leave raw is met, or nothing is done."""
-        cuts, state, request, tail, low = self.low_water, self.state, self.request, self.tail, self.room.low
+        state, request, tail, low = self.state, self.request, self.tail, self.room.low
+        cuts = self.leaving_about(low)
         if self.reason == "explicit" and self.task_ended is None and not (self.overflows or self.is_high):
             # Only what brings the tail nearer to the low water, so that asking twice does what asking once does: where
             # nothing was said since the view was cut at the end of a segment, another group is no reason to cut again.
@@ -276,7 +270,7 @@ def plan_activation(now: NextView) -> Plan | None:
     """Return the first acceptable plan of the first case that holds; on a cold cache a refreshed header at least; else
     other pins or memories; None for a view that goes on as it is. What else the decision says is noted in `now`."""
     view, state, room, log, tokens = now.provider_view, now.state, now.room, now.log, now.tokens
-    settings = now.sources.settings
+    settings, by_model = now.sources.settings, now.sources.summaries.by_model
 
     def first(cuts: Iterable[Cut], serves: Callable[[Plan], object]) -> Plan | None:
         # not too full: below the high water, or no larger than the view is
@@ -291,7 +285,9 @@ def plan_activation(now: NextView) -> Plan | None:
     # what is no overflow once for every `min_free` new tokens, or for half of `max_messages` new ones.
     is_needed = now.overflows or now.is_high or now.has_too_many or now.reason == "explicit"
     is_due = is_needed or (now.reason is not None and now.tail.tokens >= room.low + settings.segment_target)
-    if is_due and not (now.overflows or now.reason == "explicit" or now.ahead):
+    # where a model summarizes ahead, the number of messages is met at the last end of a segment
+    ahead = now.leaving(now.fewest_messages, now.segment_ends) if now.has_too_many and by_model else []
+    if is_due and not (now.overflows or now.reason == "explicit" or ahead):
         attempted, length = view.attempted or (-inf, 0)
         has_grown = now.has_too_many and 2 * (len(log) - length) >= (settings.max_messages or 0)
         is_due = has_grown or log.history_tokens - attempted >= room.min_free
@@ -305,8 +301,7 @@ def plan_activation(now: NextView) -> Plan | None:
             lambda plan: differs(plan) and (notes(plan.state.nodes) or plan.tokens < tokens),
         )
     elif is_due and now.request is None and now.has_too_many and not now.is_high:
-        # where a model summarizes ahead, at an end of what it was asked for
-        plan = first([*now.ahead, *now.leaving(now.fewest_messages)], lambda _: True)
+        plan = first([*ahead, *now.leaving(now.fewest_messages)], lambda _: True)
     elif is_due and (now.request is not None or (now.reason == "explicit" and not now.is_high)):
         # the first plan that differs and is not larger; else the present cut again
         keeps = now.request is not None and now.request.keep_from is not None

@@ -500,7 +500,7 @@ class Tail:
                 if piece.passing < 0:
                     self._show(piece, reads[piece.seq].cost, bound=piece.seq in bound, stays=piece.seq in group.staying)
                 else:
-                    self.show_passing(piece)
+                    self.append(piece, piece.passing, self.room.message_cap(0))
                 if self.tokens > most:
                     return
             if closed or group is not groups[-1]:
@@ -532,13 +532,13 @@ class Tail:
         if not {"content_none", "chain_dropped"}.issuperset(piece.repairs):
             cost = self.price.message(piece.message)
         if stays and self._open_staying + cost <= self.room.staying_cap:
-            self._open_staying += self._append(piece, cost, cost)
+            self._open_staying += self.append(piece, cost, cost)
             return
         cap, uncut, is_cut = self.room.message_cap(self._open_tokens), self.whole, self.room.is_bare or is_note
         if uncut.first <= piece.seq < uncut.stop or (piece.seq >= uncut.stop and self.tokens + cost <= uncut.tokens):
             cap = cap if is_cut else max(cap, cost)
         if cost <= cap or is_cut:
-            self._open_tokens += self._append(piece, cost, cap)
+            self._open_tokens += self.append(piece, cost, cap)
             return
 
         # What travels whole, and thinking that is wanted back, is shown beside what else it may take. Where all
@@ -559,13 +559,11 @@ class Tail:
         if self.room.squeeze and whole > cap and not is_newest and not any(part.half for part in parts):
             piece, whole = told_of(piece.seq, reading), 0
             cost = self.price.message(piece.message)
-        tokens = self._append(piece, cost, whole + min(max(0, cost - whole), cap), thinking=thinks)
+        tokens = self.append(piece, cost, whole + min(max(0, cost - whole), cap), thinking=thinks)
         self._open_tokens += min(tokens, max(cap, tokens - whole))
 
-    def show_passing(self, piece: Piece) -> None:
-        self._append(piece, piece.passing, self.room.message_cap(0))
-
-    def _append(self, piece: Piece, cost: int, cap: int, *, thinking: bool = False) -> int:
+    def append(self, piece: Piece, cost: int, cap: int, *, thinking: bool = False) -> int:
+        """Show a piece of this cost within so many tokens, and return what it takes."""
         item = shown_within(piece, cost, cap, self.price, mute=self.room.is_bare, thinking=thinking)
         self.items.append(item)
         self.tokens += item.tokens
@@ -624,7 +622,7 @@ def extend_tail(log: MessageLog, tail: Tail, most: float = inf) -> None:
     has_new = tail.ephemeral_count < len(log.ephemeral)
     for passing in present(log.passing(tail.ephemeral_count, tail.next)) if has_new else ():  # between groups
         if passing.seq > tail.start or tail.start == log.leading_count:
-            tail.show_passing(passing)
+            tail.append(passing, passing.passing, tail.room.message_cap(0))
             tail.marks[-1] = tail.marks[-1]._replace(items=len(tail.items), tokens=tail.tokens)
         tail.ephemeral_count += 1
     closed = True
@@ -873,6 +871,7 @@ class ProviderView:
     pending: Reason | None = None  # why the next view may begin differently
     pins_changed: bool = False  # by a call, since they were chosen for this view
     resumed: int | None = None  # messages of this log's view that was handed out last, before going back to it
+    beside: ActivationState | None = None  # of the view that its provider was shown before, until this one is shown
     is_unsaved: bool = False  # it has given up calls since its state was kept
     provider: str = field(init=False)  # the key of the provider
 
@@ -907,25 +906,24 @@ class Change(NamedTuple):
     pins: tuple[TailItem, ...] = ()
 
 
-def covered_history_of(state: ActivationState, log: MessageLog) -> tuple[object, ...]:
-    """Return what a log tells of the messages that a state covers, to be compared with what another log tells. Later
-    messages may change it: they end a rule, or bring another text of a file. An empty log has no pinned texts."""
-    texts, stop = log.kept_texts, state.stop
-    pinned = [index for index in log.pinned.indexes if index < stop]
-    hashes, rules, said = log.hashes[: state.leaves], log.rules.before(stop), [pin.text for pin in log.pinned.texts]
-    return hashes, log.leading_count, rules, texts.plan(stop), texts.instructions(stop), texts.notes(stop), pinned, said
-
-
 def kept_state(state: ActivationState, old: MessageLog, same: int, log: MessageLog) -> ActivationState | None:
     """The state for the `log` that has taken the place of an `old` one behind its first `same` entries, so that its
     views begin as before; None where what the state covers is not the same any more, or nothing is left behind it. What
     views did with the old end goes with that: calls given up in it, segments ended in it."""
+
+    def covered(log: MessageLog) -> tuple[object, ...]:
+        # later messages may change it: they end a rule, or bring another text of a file
+        texts, pins, stop = log.kept_texts, log.pinned, state.stop
+        shown = pins.texts, [index for index in pins.indexes if index < stop], log.rules.before(stop)
+        told = texts.plan(stop), texts.instructions(stop), texts.notes(stop)
+        return log.hashes[: state.leaves], log.leading_count, *shown, *told
+
     length, covers = len(log), state.stop > log.leading_count
     if same < state.stop or (covers and (state.stop == length or log.group_start(state.stop) != state.stop)):
         return None
     if state.since != WHOLE_GROUPS and same < state.bounds.rewritten:
         return None
-    if covered_history_of(state, log) != covered_history_of(state, old):
+    if covered(log) != covered(old):
         return None
 
     # bounds for the new log: entries of before may stand elsewhere in it

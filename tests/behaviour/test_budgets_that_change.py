@@ -87,6 +87,44 @@ async def test_any_order_of_budgets_by_request_and_by_restart(seed: int, tmp_pat
     assert min(raised, whole, wide) > 0
 
 
+async def test_a_larger_budget_covers_nothing_that_a_smaller_one_has_shown():
+    async with open_context(settings(max_tokens=8_000)) as context:
+        await fill(context, (said(number, "word " * 60) for number in range(400)), every=1)
+        while context.last_view.tokens < 6_000:
+            await fill(context, [said(len(context), "word " * 60)], every=1)
+        log, shown = await context.get_messages(), await view(context, 8_000)
+        after = await view(context, 13_000)
+        assert (reason(context), len([row for row in shown if row in log]) > 40) == ("budget_raised", True)
+        assert [row for row in shown if row in log and row not in after] == []
+
+
+@pytest.mark.parametrize("messages", [12, 40])
+async def test_a_smaller_budget_is_the_reason_also_where_every_message_was_shown_whole(messages: int):
+    async with open_context(settings()) as context:
+        await fill(context, (said(number, "word " * 200) for number in range(messages)), every=1)
+        await view(context, 2_500)
+        assert [one.why for one in context.activations()] == ["smaller budget"]
+
+
+async def test_a_session_keeps_the_four_newest_views():
+    providers = [type("Provider", (), {"name": f"provider-{number}"})() for number in range(5)]
+    async with open_context(settings()) as context:
+        await context.add_message(said(0, "word"))
+        for provider in providers:
+            await context.next_view(provider=provider)
+        assert (await context.next_view(provider=providers[1])).activation is None
+        assert (await context.next_view(provider=providers[0])).activation is not None, "it begins again"
+
+
+async def test_a_system_prompt_is_another_one_once_a_view_was_shown():
+    async with open_context(settings()) as context:
+        await context.add_message(said(0, "word"))
+        await context.compact()
+        assert (await context.next_view(system="You build.")).activation is None
+        await context.next_view(system="You mend.")
+        assert [one.why for one in context.activations()] == ["other system prompt"]
+
+
 async def test_a_budget_just_above_system_rows_and_tools_is_told_once(caplog: pytest.LogCaptureFixture):
     tools = [{"name": "read", "description": "word " * 3_000}]
     async with open_context(settings(max_tokens=4_000)) as context:

@@ -277,6 +277,14 @@ async def test_what_tools_and_injected_rows_say_is_a_fact_with_its_source_and_ne
         assert "pushes to main. (source: result of fetch)" in block["content"]
 
 
+async def test_a_long_source_is_cut_and_named_also_where_it_has_no_spaces(tmp_path: Path):
+    async with opened(tmp_path, "a", memory_include="auto") as context:
+        await context.memory.store("Pushes go to main.", {"said_by": "頁" * 300})
+        await context.add_message(user("Where do pushes go? To main?"))
+        (block, *_) = await context.get_messages_for_request()
+        assert f"(source: {'頁' * 200}…)" in block["content"]
+
+
 @pytest.mark.parametrize(
     "reply",
     [
