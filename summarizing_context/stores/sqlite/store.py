@@ -237,10 +237,12 @@ def _checked_version(path: Path, busy_timeout: float) -> int:
         return 0
     if size < 512:  # bytes; SQLite takes anything shorter for an empty file and would write over it
         raise StoreCorruptError(f"{path}: {_DAMAGED}")
+    # First what the file itself says, without its write-ahead log: reading that would leave a file there.
+    with closing(connect(path, "ro&immutable=1", busy_timeout)) as alone, suppress(sqlite3.DatabaseError):
+        if alone.pragma("application_id") != APPLICATION_ID:
+            raise StoreCorruptError(f"{path}: it is an SQLite file of another program; {_DAMAGED}")
 
     def check(connection: Database) -> int:
-        if connection.pragma("application_id") != APPLICATION_ID:
-            raise StoreCorruptError(f"{path}: it is an SQLite file of another program; {_DAMAGED}")
         if version := connection.pragma("user_version"):  # else another process has begun it a moment ago
             relational.check_version(version, str(path), "use another file. The file")
         part = "1" if size <= _CHECKED_WHOLE else "sessions"
@@ -311,7 +313,9 @@ class SqliteEngine(Engine):
                 connection.execute(f"pragma max_page_count = {self._file.max_pages:d}")
             if not self._file.waits_for_disk:
                 connection.execute("pragma synchronous = normal")
-            for left in path.parent.glob(f"{glob.escape(path.name)}.*.lock"):  # by processes that were killed
+            for left in path.parent.glob(
+                f"{glob.escape(path.name)}.[1-9]*-{'[0-9a-f]' * 16}.lock"
+            ):  # by processes that were killed
                 connection.lives(left.name[len(path.name) + 1 : -5], wait=0)
             self._lock = writer_lock(path, writer)
             self._lock.acquire()
