@@ -192,6 +192,16 @@ async def test_a_cancelled_write_has_happened_in_both_places_or_in_neither(store
     assert (await log_of(store), called) == ((["a", "b", "c"], ["done"]) if turns else (["a"], []))
 
 
+async def test_what_a_cancelled_call_claimed_is_free_once_its_store_is_closed(path):
+    async with opened(path), opened(path) as store:
+        claiming = asyncio.ensure_future(store.claim("s"))
+        await asyncio.sleep(0)
+        claiming.cancel()
+        await store.close()
+        async with opened(path, read_only=True) as other:
+            assert [info.writer_pid for info in await other.sessions()] == [None]
+
+
 @settings(max_examples=12, deadline=None)
 @given(st.lists(st.tuples(st.none() | st.integers(0, 30), st.integers(0, 4)), max_size=25))
 def test_a_log_is_what_a_list_would_be(steps):

@@ -146,9 +146,7 @@ class PostgresConnection:
         self.ensure()
         self._batch += 1
         began = time.monotonic()
-        with self.pipeline():  # one way to the server and back
-            self.raw.execute("begin")
-            self.renew()
+        self.renew("begin")
         yield
         if time.monotonic() - began > self._address.lease / 3:
             self.renew()
@@ -177,10 +175,14 @@ class PostgresConnection:
     def lives(self, writer: str) -> bool:
         return self.run("living_writer", writer=writer).fetchone() is not None
 
-    def renew(self) -> None:
+    def renew(self, *before: str) -> None:
         """Renew the lease. Raise `SessionLostError` where it has ended and the writer is forgotten."""
         known = {"batch": self._batch, "writer": self.writer, "lease": self._address.lease}
-        if self.run("renew", **known).fetchone() is None:
+        with self.pipeline():  # one way to the server and back
+            for statement in before:
+                self.raw.execute(statement.encode())
+            renewed = self.run("renew", **known)
+        if renewed.fetchone() is None:
             raise SessionLostError(f"{self._address.name}: {_LOST}")
 
     def run(self, query: str, /, **values: Any) -> psycopg.Cursor[Any]:

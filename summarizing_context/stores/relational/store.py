@@ -458,7 +458,7 @@ class RelationalStore:
 
     _slice = 200  # entries or summaries that a deletion removes in one transaction, while others wait
     _forgotten: tuple[str, ...] = ("forget_replaced_states", "remove_stale_uses", "remove_unnamed_vectors")
-    _removals: tuple[str, ...] = ("own_vectors", *_OWN_TABLES)
+    _removals: tuple[str, ...] = ("owner_of_branches", "own_vectors", *_OWN_TABLES)
 
     def __init__(self, name: str, place: Hashable, make_engine: Callable[..., Engine], *, read_only: bool) -> None:
         self.name, self.read_only = name, read_only
@@ -496,13 +496,14 @@ class RelationalStore:
             return
 
         def release(connection: Connection) -> None:
-            with connection.transaction(patient=len(engine.stores) > 1):
-                held = [{"session_id": session_id, "writer": connection.writer} for session_id in self._claimed]
-                connection.run_many("release_session", held)
+            held = [{"session_id": session_id, "writer": connection.writer} for session_id in self._claimed]
+            if held:  # also those of claims whose callers were cancelled
+                with connection.transaction(patient=len(engine.stores) > 1):
+                    connection.run_many("release_session", held)
 
         async def leave() -> None:
             try:
-                if self._claimed:
+                if self._is_open:
                     with suppress(StoreError):  # as where the database is locked or gone: claims end with the writer
                         await engine.submit(release, alone=True)
             finally:
@@ -645,7 +646,7 @@ class RelationalStore:
 
         def work(connection: Connection) -> bool:
             with self._held(connection, session_id) as is_there:
-                for what in self._removals:
+                for what in self._removals if is_there else ():  # else another host may just have made it
                     connection.run(f"remove_{what}", session_id=session_id, scope=f"session {session_id}")
             self._claimed.pop(session_id, None)
             return is_there

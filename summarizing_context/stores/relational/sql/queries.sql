@@ -129,7 +129,8 @@ select 1 from store.checkpoints where id = :id for key share;
 
 -- copy_uses: what a session uses, for its fork too
 insert into store.summary_uses (session_id, range_hash, recipe_hash, stale, start, stop)
-select :fork, range_hash, recipe_hash, stale, start, stop from store.summary_uses where session_id = :session_id;
+select :fork, range_hash, recipe_hash, stale, start, stop from store.summary_uses where session_id = :session_id
+on conflict do nothing;
 
 -- add_to_history: an activation of the present log
 insert into store.activation_history (session_id, number, provider_key, log_version, figures, before)
@@ -172,6 +173,9 @@ update store.memories set content = :content, metadata = :metadata, updated_at =
 -- add_mark: one
 insert into store.memory_marks (mark, reader, scope) values (:mark, :reader, :scope);
 
+-- remove_owner_of_branches: their session is about to go, and its name may be taken while they are removed
+update store.branches set session_id = null where session_id = :session_id;
+
 -- remove_own_vectors: of the memories of one scope
 delete from store.vectors where number in (select id from store.memories where scope = :scope);
 
@@ -198,7 +202,7 @@ with heads (below) as (
     select id, max(needed.stop),
         (select coalesce(max(position) + 1, 0) from store.entries where entries.branch = branches.id)
     from store.branches left join needed on needed.branch = id
-    where cast(:everything as boolean) or session_id not in (select session_id from store.sessions) group by id
+    where cast(:everything as boolean) or session_id is null group by id
 )
 select branch, stop, ending from held where stop is null or stop < ending limit 1;
 
@@ -213,11 +217,11 @@ delete from store.summaries where id in (
     ) limit :most
 ) returning -id, text;
 
--- remove_stale_uses: of all sessions, but for what a checkpoint may stand on
+-- remove_stale_uses: of all sessions, but for what a checkpoint may stand on; and what was noted while one was deleted
 delete from store.summary_uses as uses where stale and not exists (
     select 1 from store.checkpoints as kept
     where kept.session_id = uses.session_id and kept.stop >= coalesce(uses.stop, 0)
-);
+) or session_id not in (select session_id from store.sessions);
 
 -- sessions_in_scope: by id, by project, or all; the newest change last
 select session_id, branch, stop, below from store.sessions

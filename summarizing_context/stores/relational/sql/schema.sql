@@ -7,7 +7,7 @@
 
 create table store.branches (
     id bigint generated always as identity primary key,
-    session_id text -- that began it, so that what a deleted one left behind is found
+    session_id text -- that began it; null: it was deleted, and what no other needs goes
 );
 
 create table store.entries (
