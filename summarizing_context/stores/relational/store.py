@@ -29,6 +29,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from importlib.resources import files
 from importlib.util import find_spec
 from itertools import accumulate, chain, groupby, islice, starmap
@@ -667,27 +668,42 @@ class RelationalStore:
         return await self._remove_unneeded(everything=True)
 
     async def _remove_unneeded(self, *, everything: bool) -> int:
-        """Remove what no session needs; of logs, `everything` or what deleted sessions left."""
+        """Remove what no session needs; of logs, `everything` or what deleted sessions left. Return the bytes of the
+        texts."""
 
-        def remove_slice(connection: Connection) -> int | None:
-            """Remove the newest entries of a branch, or a branch, or some summaries; return the bytes of the texts, or
-            None at the end. What is needed is asked each time: others may have added meanwhile."""
+        def find(connection: Connection) -> list[tuple[int, int]]:
+            """Return from where on to remove entries of branches, slice by slice; from 0 on where a branch is to go."""
+            branches = connection.run("branches", everything=everything).fetchall()
+            needed: dict[int, int] = {}
+            for head in connection.run("heads") if branches else ():  # read after the branches, for others add to both
+                for branch, _, stop in Head(*head).ranges():
+                    needed[branch] = max(stop, needed.get(branch, 0))
+            slices = list[tuple[int, int]]()
+            for branch, first, end in branches:
+                start = max(first, needed.get(branch, 0))
+                if start < end or branch not in needed:
+                    slices += ((branch, at) for at in range(end - self._slice, start, -self._slice))
+                    slices.append((branch, start if branch in needed else 0))
+            return slices
+
+        def remove_entries(connection: Connection, branch: int, start: int) -> int:
             connection.run("guard", what="removal")
-            found = connection.run("unneeded", everything=everything).fetchone()
-            if found is None:
-                removed = connection.run("remove_unused_summaries", most=self._slice).fetchall()
-                connection.unindex_texts((number, readable(text)) for number, text in removed)
-                return sum(len(text) for _, text in removed) if removed else None
-            branch, needed, end = found
-            start = max(needed or 0, end - self._slice)
             removed = connection.run("remove_entries", branch=branch, start=start).fetchall()
             connection.unindex_texts(((branch << 32) + place, searchable(message)) for place, message in removed)
-            if not end:
+            if not start:
                 connection.run("remove_one_of_branches", id=branch)
             return sum(len(message) for _, message in removed)
 
+        def remove_summaries(connection: Connection) -> int | None:
+            connection.run("guard", what="removal")
+            removed = connection.run("remove_unused_summaries", most=self._slice).fetchall()
+            connection.unindex_texts((number, readable(text)) for number, text in removed)
+            return sum(len(text) for _, text in removed) if removed else None
+
         freed = 0
-        while (size := await self.submit("purge", remove_slice)) is not None:
+        for branch, start in await self.submit("purge", find):
+            freed += await self.submit("purge", partial(remove_entries, branch=branch, start=start))
+        while (size := await self.submit("purge", remove_summaries)) is not None:
             freed += size
         return freed
 

@@ -189,22 +189,13 @@ delete from store.vectors where number = :number;
 -- remove_unnamed_vectors: what embeddings without a name left behind
 delete from store.vectors where recipe like 'unnamed %' or recipe like 'chroma % unnamed %';
 
--- unneeded: a branch, of all or of deleted sessions, on which something lies that no head needs: how much of it they need
--- (null: not even the branch), and where its entries end
-with heads (below) as (
-    select below from store.sessions union select below from store.checkpoints
-), needed (branch, stop) as (
-    select branch, stop from store.sessions
-    union
-    select cast(store.json_extract(older.value, '$[0]') as bigint), cast(store.json_extract(older.value, '$[1]') as bigint)
-    from heads cross join store.json_each(below) as older
-), held (branch, stop, ending) as (
-    select id, max(needed.stop),
-        (select coalesce(max(position) + 1, 0) from store.entries where entries.branch = branches.id)
-    from store.branches left join needed on needed.branch = id
-    where cast(:everything as boolean) or session_id is null group by id
-)
-select branch, stop, ending from held where stop is null or stop < ending limit 1;
+-- branches: all, or those of deleted sessions, with the places where their entries begin and end
+select id, coalesce((select min(position) from store.entries where branch = id), 0),
+    coalesce((select max(position) + 1 from store.entries where branch = id), 0)
+from store.branches where cast(:everything as boolean) or session_id is null;
+
+-- heads: of all sessions and checkpoints
+select branch, stop, below from store.sessions union all select 0, stop, below from store.checkpoints;
 
 -- remove_entries: of a branch, from a position on
 delete from store.entries where branch = :branch and position >= :start returning position, message;
