@@ -289,6 +289,15 @@ async def test_a_lost_connection_is_made_again(address):
         assert await log_of(store) == [str(number) for number in range(5)]
 
 
+async def test_a_host_that_lost_its_connection_gives_its_sessions_up_when_it_closes(address):
+    ended = "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'summarizing-context'"
+    async with opened(another_host(address)) as other:
+        async with opened(address, "s"):
+            with sql(address) as connection:
+                assert connection.execute(f"{ended} and pid <> pg_backend_pid()".encode()).fetchall()
+        await other.claim("s")
+
+
 async def test_a_commit_without_an_answer_is_not_done_twice(address, monkeypatch):
     armed: list[bool] = []
     called: list[str] = []

@@ -140,7 +140,7 @@ class PostgresConnection:
             self.raw.execute("rollback")
 
     @contextmanager
-    def transaction(self, *, patient: bool = True) -> Iterator[None]:
+    def transaction(self) -> Iterator[None]:
         """Begin a transaction that writes, with its number and a new lease; commit it at the end of the block. The
         engine undoes one that fails."""
         self.ensure()
@@ -304,10 +304,15 @@ class PostgresEngine(Engine):
             self._ended.set()
             if connection.writer is not None:
                 self._beating.join()
-            if connection.writer is not None and not connection.raw.closed:
-                connection.rollback()
-                connection.run("remove_claims", writer=connection.writer)
-                connection.run("remove_writer", writer=connection.writer)
+            for _ in range(2 if connection.writer is not None else 0):  # by a second connection where one is lost
+                try:
+                    connection.ensure()
+                    connection.rollback()
+                    connection.run("remove_claims", writer=connection.writer)
+                    connection.run("remove_writer", writer=connection.writer)
+                    break
+                except psycopg.OperationalError:
+                    connection.raw.close()
         finally:
             connection.raw.close()
 

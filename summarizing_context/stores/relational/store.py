@@ -77,9 +77,8 @@ class Connection(Protocol):
     def unindex_texts(self, texts: Iterable[tuple[int, str]]) -> object:
         """Remove texts from the index, given as they were indexed."""
 
-    def transaction(self, *, patient: bool = True) -> AbstractContextManager[None]:
-        """Begin a transaction that writes; at its end, what was written is durable. Unless `patient`, a locked database
-        is not waited for long."""
+    def transaction(self) -> AbstractContextManager[None]:
+        """Begin a transaction that writes; at its end, what was written is durable."""
 
     def rollback(self) -> object:
         """Undo the open transaction, if there is one."""
@@ -262,7 +261,7 @@ def read_queries(package: str, *, schema: str) -> dict[str, str]:
     found = {
         f"remove_{table}": f"delete from {schema}{table} where {own} = :{own}" for table, own in _OWN_TABLES.items()
     }
-    for table in ("branches", "checkpoints", "memories"):
+    for table in ("branches", "checkpoints", "memories", "vectors"):
         found[f"remove_one_of_{table}"] = f"delete from {schema}{table} where id = :id"
     found["schema"] = ""
     for folder in ("summarizing_context.stores.relational", package):
@@ -420,7 +419,7 @@ class RelationalMemories(Part):
                 else:
                     connection.run("update_memory", id=number, **values)
                 if content != contents[id]:
-                    connection.run("remove_vector", number=number)
+                    connection.run("remove_one_of_vectors", id=number)
             for mark in {*marks} - noted:
                 connection.run("add_mark", **whose, mark=mark, reader=reader)
             return ids
@@ -498,17 +497,14 @@ class RelationalStore:
 
         def release(connection: Connection) -> None:
             held = [{"session_id": session_id, "writer": connection.writer} for session_id in self._claimed]
-            if held:  # also those of claims whose callers were cancelled
-                with connection.transaction(patient=len(engine.stores) > 1):
-                    connection.run_many("release_session", held)
+            connection.run_many("release_session", held)  # also those of claims whose callers were cancelled
 
         async def leave() -> None:
             try:
-                if self._is_open:
-                    with suppress(StoreError):  # as where the database is locked or gone: claims end with the writer
-                        await engine.submit(release, alone=True)
+                if self._is_open and not self.read_only and len(engine.stores) > 1:  # else claims end with the writer
+                    with suppress(StoreError):  # as where the database is locked or gone
+                        await engine.submit(release)
             finally:
-                self._claimed.clear()
                 engine.stores.remove(self)
                 if not engine.stores:
                     await engine.stop()

@@ -110,25 +110,11 @@ class Database(sqlite3.Connection):
         self.run_many("unindex_text", ((number, indexed_words(text)) for number, text in texts))
 
     @contextmanager
-    def transaction(self, mode: str = "immediate", *, patient: bool = True) -> Iterator[None]:
+    def transaction(self, mode: str = "immediate") -> Iterator[None]:
         """All or nothing; `deferred` for reading one state of the file with several queries."""
-        if patient:
-            self.execute(f"begin {mode}")
-        else:
-            with self.waiting(0.2):
-                self.execute(f"begin {mode}")
+        self.execute(f"begin {mode}")
         with self:
             yield
-
-    @contextmanager
-    def waiting(self, seconds: float) -> Iterator[None]:
-        """Wait no longer than so for others that have the file locked."""
-        usual = self.pragma("busy_timeout")
-        self.execute(f"pragma busy_timeout = {min(usual, round(seconds * 1_000)):d}")
-        try:
-            yield
-        finally:
-            self.execute(f"pragma busy_timeout = {usual:d}")
 
     def lives(self, writer: str, wait: float = 0.25) -> bool:
         """Return whether a process holds the lock of a writer; that of another is removed.
@@ -403,18 +389,21 @@ class SqliteStore(RelationalStore):
 
         def give_back(connection: Database) -> None:
             """Rewrite the file, which alone leaves no byte of what was removed, and empty its log."""
+            usual = connection.pragma("busy_timeout")
             try:
                 if everything or _size(connection) <= _WRITTEN_ANEW:
                     connection.execute("vacuum")
-                with connection.waiting(1.0):  # for readers, while others wait
-                    if connection.pragma("wal_checkpoint(truncate)"):
-                        raise StoreLockedError(f"{self.name}: another process is reading the file")
+                connection.execute(f"pragma busy_timeout = {min(usual, 1_000):d}")  # for readers, while others wait
+                if connection.pragma("wal_checkpoint(truncate)"):
+                    raise StoreLockedError(f"{self.name}: another process is reading the file")
             except (sqlite3.Error, StoreLockedError) as error:
                 known = engine.fault(error) or error
                 raise type(known)(
                     f"{known}. Removed text can no longer be found, but its bytes may still be in the "
                     "file: call purge when the cause is gone"
                 ) from error
+            finally:
+                connection.execute(f"pragma busy_timeout = {usual:d}")
 
         await self.submit("purge", give_back, alone=True)
         return freed

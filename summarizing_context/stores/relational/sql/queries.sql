@@ -177,14 +177,11 @@ insert into store.memory_marks (mark, reader, scope) values (:mark, :reader, :sc
 update store.branches set session_id = null where session_id = :session_id;
 
 -- remove_own_vectors: of the memories of one scope
-delete from store.vectors where number in (select id from store.memories where scope = :scope);
+delete from store.vectors where id in (select id from store.memories where scope = :scope);
 
 -- save_vector: keep it; an older one of the same text is replaced
-insert into store.vectors (number, recipe, vector) values (:number, :recipe, :vector)
-on conflict (number, recipe) do update set vector = excluded.vector;
-
--- remove_vector: of one text
-delete from store.vectors where number = :number;
+insert into store.vectors (id, recipe, vector) values (:number, :recipe, :vector)
+on conflict (id, recipe) do update set vector = excluded.vector;
 
 -- remove_unnamed_vectors: what embeddings without a name left behind
 delete from store.vectors where recipe like 'unnamed %' or recipe like 'chroma % unnamed %';
@@ -248,9 +245,9 @@ select mark from store.memory_marks
 where reader = :reader and scope = :scope and mark in (select value from store.json_each(:marks));
 
 -- vectors_there: which of the numbers, a JSON list, have one of a recipe and of so many bytes
-select number from store.vectors where recipe = :recipe and length(vector) = :size
-and number in (select cast(value as bigint) from store.json_each(:numbers));
+select id from store.vectors where recipe = :recipe and length(vector) = :size
+and id in (select cast(value as bigint) from store.json_each(:numbers));
 
 -- vectors_of: those of the numbers, a JSON list, each looked up ("cross": left to choose, SQLite compares all with all)
-select number, vector from store.json_each(:numbers) as asked
-cross join store.vectors where number = cast(asked.value as bigint) and recipe = :recipe;
+select vectors.id, vector from store.json_each(:numbers) as asked
+cross join store.vectors where vectors.id = cast(asked.value as bigint) and recipe = :recipe;
