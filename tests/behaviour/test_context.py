@@ -15,7 +15,7 @@ import pytest
 
 from summarizing_context import CacheFigures, Settings, open_context
 from summarizing_context.errors import ContextClosedError, SettingsError, StoreReadOnlyError, WrongEventLoopError
-from summarizing_context.stores.sqlite.store import SqliteStore
+from summarizing_context.stores.relational.store import Engine
 from summarizing_context.testing import memory_store
 from tests.behaviour.contexts import TINY, Clock, Heard, Provider, begun, cost, fill, reason, tiny, views
 from tests.laws.builders import assistant, session, system, user
@@ -84,15 +84,15 @@ async def test_leaving_takes_at_most_two_seconds_when_a_summarizer_swallows_canc
 
 
 async def test_a_close_that_was_cancelled_is_waited_for_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    give_up, begun_closing = SqliteStore._give_up, asyncio.Event()
+    stop, begun_closing = Engine.stop, asyncio.Event()
 
     async def slowly(*given: Any) -> None:
         begun_closing.set()
         await asyncio.sleep(0.05)
-        await give_up(*given)
+        await stop(*given)
 
     async with opened(store=tmp_path / "s.db", session_id="one") as context:
-        monkeypatch.setattr(SqliteStore, "_give_up", slowly)
+        monkeypatch.setattr(Engine, "stop", slowly)
         closing = asyncio.ensure_future(context.close())
         await begun_closing.wait()
         closing.cancel()

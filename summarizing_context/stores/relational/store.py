@@ -398,28 +398,26 @@ def cosines(rows: Iterable[tuple[int, bytes]], query: bytes) -> dict[int, float]
 class RelationalMemories(Part):
     """The `MemoryStore` of a relational store."""
 
-    async def edit(self, scope: MemoryScope, decide: Decide, reader: str = "", marks: Sequence[str] = ()) -> list[str]:
+    async def edit(
+        self, scope: MemoryScope, decide: Decide, reader: str = "", marks: Sequence[str] = ()
+    ) -> Mapping[str, str]:
         whose = {"scope": _scope_name(scope)}
 
-        def work(connection: Connection) -> list[str]:
+        def work(connection: Connection) -> dict[str, str]:
             connection.run("guard", what=f"memories of {whose['scope']}")
-            known = list(starmap(_memory, connection.run("memories", **whose)))
-            contents = {one.id: one.content for one in known}
+            known = {one.id: one for one in starmap(_memory, connection.run("memories", **whose))}
             noted = {mark for (mark,) in connection.run("marked", **whose, reader=reader, marks=json.dumps([*marks]))}
-            ids: list[str] = []
-            for id, content, metadata in decide(known, noted):
-                values = {"content": content, "metadata": json.dumps(dict(metadata)), "now": now()}
-                if id is None:
-                    ids.append(f"m{connection.run('add_memory', **whose, **values).fetchone()[0]}")
+            held, ids = dict(known), dict[str, str]()
+            decide(held, noted)
+            for id in [id for id in {**known, **held} if held.get(id) is not known.get(id)]:
+                old, new = known.get(id), held.get(id)
+                what = {"content": new.content, "metadata": json.dumps(dict(new.metadata)), "now": now()} if new else {}
+                if old is None:
+                    ids[id] = f"m{connection.run('add_memory', **whose, **what).fetchone()[0]}"
                     continue
-                ids.append(id)
-                number = int(id[1:])
-                if content is None:
-                    connection.run("remove_one_of_memories", id=number)
-                else:
-                    connection.run("update_memory", id=number, **values)
-                if content != contents[id]:
-                    connection.run("remove_one_of_vectors", id=number)
+                connection.run("update_memory" if new else "remove_one_of_memories", id=int(id[1:]), **what)
+                if new is None or new.content != old.content:
+                    connection.run("remove_one_of_vectors", id=int(id[1:]))
             for mark in {*marks} - noted:
                 connection.run("add_mark", **whose, mark=mark, reader=reader)
             return ids

@@ -63,22 +63,16 @@ _FULL = (
 )
 _UNREADABLE = "the file cannot be opened; make it, its folder and the -wal file next to it readable"
 
-_FAULTS: dict[
-    int, tuple[type[StoreError], str]
-] = {  # by code of SQLite, extended or not, or by the error's number below 0
-    code: (kind, text)
-    for kind, text, codes in (
-        (StoreCorruptError, _DAMAGED, (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_FORMAT, sqlite3.SQLITE_NOTADB)),
-        (StoreLockedError, _LOCKED, (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)),
-        (errors.StoreFullError, _FULL, (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE)),
-        (errors.StoreFullError, _FULL, (-errno.ENOSPC, -errno.EDQUOT, -errno.EFBIG)),
-        (errors.StoreReadOnlyError, _READ_ONLY, (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH)),
-        # the last by a folder that is there, but of a file system that takes no files
-        (errors.StoreReadOnlyError, _READ_ONLY, (-errno.EACCES, -errno.EPERM, -errno.EROFS, -errno.ENOENT)),
-        (StoreError, _UNREADABLE, (sqlite3.SQLITE_CANTOPEN,)),
-    )
-    for code in codes
-}
+_FAULTS: tuple[tuple[type[StoreError], str, tuple[int, ...]], ...] = (  # by codes of SQLite, or errnos below 0
+    (StoreCorruptError, _DAMAGED, (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_FORMAT, sqlite3.SQLITE_NOTADB)),
+    (StoreLockedError, _LOCKED, (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)),
+    (errors.StoreFullError, _FULL, (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE)),
+    (errors.StoreFullError, _FULL, (-errno.ENOSPC, -errno.EDQUOT, -errno.EFBIG)),
+    (errors.StoreReadOnlyError, _READ_ONLY, (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH)),
+    # the last by a folder that is there, but of a file system that takes no files
+    (errors.StoreReadOnlyError, _READ_ONLY, (-errno.EACCES, -errno.EPERM, -errno.EROFS, -errno.ENOENT)),
+    (StoreError, _UNREADABLE, (sqlite3.SQLITE_CANTOPEN,)),
+)
 
 
 class File(NamedTuple):
@@ -331,15 +325,15 @@ class SqliteEngine(Engine):
         )
 
     def fault(self, error: Exception) -> StoreError | None:
-        code, said = 0, f"SQLite said: {error}"
         if isinstance(error, OSError):
             code, said = -(error.errno or 0), f"the file system said: {error.strerror}"
         elif isinstance(error, sqlite3.Error):
-            code = getattr(error, "sqlite_errorcode", 0)
+            code, said = getattr(error, "sqlite_errorcode", 0), f"SQLite said: {error}"
         else:
             return None
-        known = _FAULTS.get(code) or (code > 0 and _FAULTS.get(code & 0xFF))
-        kind, text = known or (StoreError, said)
+        any_of = {code, code & 0xFF} if code > 0 else {code}  # also without what extends it
+        known = ((kind, text) for kind, text, codes in _FAULTS if any_of.intersection(codes))
+        kind, text = next(known, (StoreError, said))
         fault = kind(f"{self.name}: {text}")
         fault.__cause__ = error
         return fault
