@@ -1,10 +1,10 @@
 """What stores on relational databases do alike: sessions, their logs and rules, summaries, and checkpoints; and what
 they find again: messages and summaries by words, texts by vectors, and memories.
 
-A log is listed by a head on a branch; a checkpoint is a head that is kept with what each provider was shown, as one
-compressed JSON. A writer takes a session with a fence, by which later writes see that it is still theirs. A database
-says how other writers are kept off a session, and how words are indexed and weighed. Functions on a connection run
-within the transaction of their caller.
+A log is listed by a head on a branch; a checkpoint is a head that is kept with what each provider was shown. A writer
+takes a session with a fence, by which later writes see that it is still theirs. A database says how other writers are
+kept off a session, and how words are indexed and weighed. Functions on a connection run within the transaction of
+their caller.
 
 An `Engine` is one thread with one connection, which commits all that is queued in one transaction. Results and
 callbacks come back to the event loop in the order of the submissions.
