@@ -302,7 +302,9 @@ class SqliteEngine(Engine):
         return connection
 
     def close(self, connection: Database) -> None:
-        connection.close()
+        with closing(connection), suppress(sqlite3.Error):  # a locked file is not waited for: claims end with the lock
+            connection.execute("pragma busy_timeout = 200")
+            connection.run("release_session", writer=connection.writer, session_id=None)
         if self._lock is not None:
             remove_lock(self._lock)
 

@@ -22,8 +22,9 @@ where session_id = :session_id returning fence;
 -- check_fence: a session is still this writer's; nobody takes it until the transaction ends
 select 1 from store.sessions where session_id = :session_id and writer = :writer and fence = :fence for update;
 
--- release_session: if this writer still has it
-update store.sessions set writer = null where session_id = :session_id and writer = :writer;
+-- release_session: if this writer still has it; without an id all that it has
+update store.sessions set writer = null
+where writer = :writer and session_id = coalesce(cast(:session_id as text), session_id);
 
 -- sessions: the list, newest change first, with the writers that live
 select
