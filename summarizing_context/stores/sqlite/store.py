@@ -85,16 +85,11 @@ class File(NamedTuple):
 
 
 class Database(sqlite3.Connection):
-    """The `Connection` of a file, with a mode as in SQLite's URI, or of a database of its own in memory."""
+    """The `Connection` of a file, or of memory, which is None."""
 
+    file: Path | None
     writer: str | None = None
     pipeline = nullcontext
-
-    def __init__(self, file: Path | None, mode: str, busy_timeout: float) -> None:
-        place = ":memory:" if file is None else f"{file.as_uri()}?mode={mode}"
-        super().__init__(place, uri=True, timeout=busy_timeout, isolation_level=None)
-        self.file = file
-        self.create_function("lives", 1, partial(self.lives, wait=0))
 
     def run(self, query: str, /, **values: Any) -> sqlite3.Cursor:
         return self.execute(_SQL[query], values)
@@ -142,6 +137,15 @@ class Database(sqlite3.Connection):
         return int(self.execute(f"pragma {name}").fetchone()[0])
 
 
+def connect(path: Path | None, mode: str, busy_timeout: float) -> Database:
+    """Return a connection; `mode` as in SQLite's URI. Without a path it has a database of its own in memory."""
+    place = ":memory:" if path is None else f"{path.as_uri()}?mode={mode}"
+    connection = sqlite3.connect(place, uri=True, timeout=busy_timeout, isolation_level=None, factory=Database)
+    connection.file = path
+    connection.create_function("lives", 1, partial(connection.lives, wait=0))
+    return connection
+
+
 def writer_lock(path: Path, writer: str) -> FileLock:
     """Return the lock of a writer of a file. Any thread may release it, and no two in a process share it."""
     name = f"{path}.{writer}.lock"
@@ -172,7 +176,7 @@ def read(path: Path, busy_timeout: float, work: Callable[[Database], Result]) ->
         quiet = quiet_state()
         mode = "ro&immutable=1" if quiet else "ro"
         try:
-            with closing(Database(path, mode, busy_timeout)) as connection, connection.transaction("deferred"):
+            with closing(connect(path, mode, busy_timeout)) as connection, connection.transaction("deferred"):
                 result = work(connection)
         except Exception:
             if quiet is None or quiet == quiet_state():
@@ -214,7 +218,7 @@ def _checked_version(path: Path, busy_timeout: float) -> int:
     if size < 512:  # bytes; SQLite takes anything shorter for an empty file and would write over it
         raise StoreCorruptError(f"{path}: {_DAMAGED}")
     # First what the file itself says, without its write-ahead log: reading that would leave a file there.
-    with closing(Database(path, "ro&immutable=1", busy_timeout)) as alone, suppress(sqlite3.DatabaseError):
+    with closing(connect(path, "ro&immutable=1", busy_timeout)) as alone, suppress(sqlite3.DatabaseError):
         if alone.pragma("application_id") != APPLICATION_ID:
             raise StoreCorruptError(f"{path}: it is an SQLite file of another program; {_DAMAGED}")
 
@@ -245,14 +249,14 @@ class SqliteEngine(Engine):
         path, wait = self._file.path, self._file.busy_timeout
         writer = f"{os.getpid()}-{uuid.uuid4().hex[:16]}"
         if path is None:
-            connection = Database(None, "", wait)
+            connection = connect(None, "", wait)
             create_tables(connection, self.name)
             connection.writer = writer
             return connection
         if self.read_only:
             if not path.exists() or _checked_version(path, wait) == 0:
                 raise StoreError(f"{path}: there is no store yet; open it once without read_only=True to create it")
-            return Database(None, "", wait)
+            return connect(None, "", wait)
 
         # The file is opened, or created privately, whole or not at all. What may not be opened is left as it is.
         make_private_folder(path.parent)
@@ -267,7 +271,7 @@ class SqliteEngine(Engine):
                 mode = one.lstat().st_mode
                 if stat.S_ISREG(mode) and stat.S_IMODE(mode) != FILE:
                     one.chmod(FILE)
-        connection = Database(path, "rw", wait)
+        connection = connect(path, "rw", wait)
         try:
             # The id goes in first and past the log, so that the file's own header tells at any moment whose it is.
             if connection.pragma("application_id") == 0:
