@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, Protocol
@@ -351,16 +351,9 @@ class StoredMemory:
     updated_at: str
 
 
-class MemoryEdit(NamedTuple):
-    """A change of one memory."""
-
-    id: str | None  # None: a new one
-    content: str | None  # None: it is removed
-    metadata: Mapping[str, Any] = MappingProxyType({})
-
-
-# Given the memories in scope, oldest first, and those of the marks that are noted, what is to be changed.
-Decide = Callable[[Sequence[StoredMemory], set[str]], Sequence[MemoryEdit]]
+# Changes the memories in scope, by id, the oldest first, given those of the marks that are noted. A new one gets any id
+# that none has; the store gives it its own, and writes the times itself.
+Decide = Callable[[dict[str, StoredMemory], set[str]], None]
 
 
 class MemoryStore(Protocol):
@@ -369,9 +362,11 @@ class MemoryStore(Protocol):
     Where the scope is None, memories of the whole store are meant. Memories of a session need its claim to be written.
     """
 
-    async def edit(self, scope: MemoryScope, decide: Decide, reader: str = "", marks: Sequence[str] = ()) -> list[str]:
-        """Do what `decide` says, and note the marks of a reader; all or nothing, while nothing else writes memories of
-        the scope. Return the id of each edit's memory. `decide` may be called in any thread, and again."""
+    async def edit(
+        self, scope: MemoryScope, decide: Decide, reader: str = "", marks: Sequence[str] = ()
+    ) -> Mapping[str, str]:
+        """Let memories be as `decide` leaves them, and note the marks of a reader; all or nothing, while nothing else
+        writes memories of the scope. Return the ids of new ones. `decide` may be called in any thread, and again."""
 
     async def marked(self, scope: MemoryScope, reader: str, marks: Sequence[str]) -> set[str]:
         """Return those of the marks that were noted in this scope."""
@@ -433,13 +428,9 @@ async def keep_memories(
     The metadata of a memory that is there word for word stay, or are renewed. Without `again` nothing is done where all
     marks are noted already.
     """
-    edited: list[str] = []  # the ids of memories that change; one that is new has a passing id: `new` and a number
-    kept: list[KeptMemory] = []
+    kept: list[KeptMemory] = []  # one that is new has a passing id: `new` and a number
 
-    def decide(known: Sequence[StoredMemory], marked: set[str]) -> list[MemoryEdit]:
-        before = {one.id: one for one in known}
-        held = dict(before)  # as they become; oldest first
-        edited.clear()
+    def decide(held: dict[str, StoredMemory], marked: set[str]) -> None:
         kept.clear()
 
         def put(id: str, content: str, metadata: Mapping[str, Any]) -> None:
@@ -447,7 +438,7 @@ async def keep_memories(
             held[id] = StoredMemory(id, content, metadata, now, now)
 
         if not again and marked.issuperset(marks):
-            return []
+            return
         for content in gone:
             old = next((one for one in held.values() if one.content == content), None)
             if old and old.metadata.get("source") == "session":
@@ -488,12 +479,8 @@ async def keep_memories(
                     kept[:] = [one._replace(id=newest.id) if one.id == other.id else one for one in kept]
                 put(newest.id, content, {**metadata, "replaces": " ".join(one.content for one in (newest, *others))})
             kept.append(KeptMemory(newest.id, "known" if is_newer else "replaced"))
-        edited[:] = [id for id in {**before, **held} if held.get(id) is not before.get(id)]
-        changes = [(id if id in before else None, held.get(id)) for id in edited]
-        return [MemoryEdit(id, one.content, one.metadata) if one else MemoryEdit(id, None) for id, one in changes]
 
-    given = await store.edit(scope, decide, reader, marks)
-    ids = dict(zip(edited, given, strict=True))
+    ids = await store.edit(scope, decide, reader, marks)
     return [KeptMemory(ids.get(id, id), change) for id, change in kept]
 
 
@@ -511,10 +498,10 @@ async def update_memory(
     """Replace a memory's content, and its metadata where some are given. Without content it is removed; its bytes leave
     the file with the next `purge`. Raise `MemoryNotFoundError`."""
 
-    def decide(known: Sequence[StoredMemory], _: object) -> list[MemoryEdit]:
-        old = next((one.metadata for one in known if one.id == id), None)
-        if old is None:
+    def decide(held: dict[str, StoredMemory], _: object) -> None:
+        if (old := held.pop(id, None)) is None:
             raise MemoryNotFoundError("there is no memory of this id here; retrieve() and store() return the ids")
-        return [MemoryEdit(id, content, old if metadata is None else metadata)]
+        if content is not None:
+            held[id] = replace(old, content=content, metadata=old.metadata if metadata is None else metadata)
 
     await store.edit(scope, decide)

@@ -38,6 +38,10 @@ async def test_facts_are_replaced_beside_their_messages_on_every_branch_of_the_l
     assert kept == [(b"a", b"facts of a"), (b"b", b"facts of B"), (b"d", b"facts of D")]
 
 
+def memory(content: str) -> base.StoredMemory:
+    return base.StoredMemory("", content, {}, "", "")
+
+
 def rule(name: str, version: str = "v1") -> base.StoredVerdict:
     return base.StoredVerdict(name.encode(), version, f"rules of {name}".encode())
 
@@ -82,9 +86,9 @@ async def test_a_session_is_written_by_its_writer_alone(path):
         await writer.append("s", numbered(2), nothing)
         (kept,) = await base.keep_memories(writer.memories, OWN, [base.NewMemory("Mine.", {})])
         edits = (
-            base.MemoryEdit(None, "Of another host."),
-            base.MemoryEdit(kept.id, "Other."),
-            base.MemoryEdit(kept.id, None),
+            lambda held, _: held.update(x=memory("Of another host.")),
+            lambda held, _: held.update({kept.id: memory("Other.")}),
+            lambda held, _: held.clear(),
         )
         for write in (
             lambda: other.append("s", entries("x"), nothing),
@@ -92,16 +96,16 @@ async def test_a_session_is_written_by_its_writer_alone(path):
             lambda: other.save_activation("s", "p", b"state"),
             lambda: other.save_pins("s", "pins", nothing),
             lambda: other.checkpoints.save("s", base.Present(0, 2, None, [])),
-            *(lambda edit=edit: other.memories.edit(OWN, lambda *_: [edit]) for edit in edits),
+            *(lambda edit=edit: other.memories.edit(OWN, edit) for edit in edits),
         ):
             with pytest.raises(StoreError):
                 await write()
         with pytest.raises(SessionInUseError):
             await other.delete_session("s")
         assert [one.writer_pid for one in await other.sessions()] == [os.getpid()]  # whoever asks
-        assert [memory.content for memory in await other.memories.all(OWN)] == ["Mine."]
+        assert [one.content for one in await other.memories.all(OWN)] == ["Mine."]
         await base.keep_memories(other.memories, OF_ALL, [base.NewMemory("Ours.", {})])
-        assert [memory.content for memory in await writer.memories.all(OF_ALL)] == ["Ours."]
+        assert [one.content for one in await writer.memories.all(OF_ALL)] == ["Ours."]
         found = await writer.load("s")
         assert (len(found.entries), found.activations, found.pins) == (2, [], "")
         assert await writer.checkpoints.listed("s") == []
@@ -119,7 +123,7 @@ async def test_a_session_of_a_deleted_name_begins_with_nothing(store):
     await store.save_activation("s", "p", b"state", base.NewActivation(1, "figures"))
     await store.save_pins("s", "pins", nothing)
     await store.checkpoints.save("s", base.Present(0, 2, None, []))
-    await store.memories.edit(OWN, lambda *_: [base.MemoryEdit(None, "Mine.")], "reader", ["mark"])
+    await store.memories.edit(OWN, lambda held, _: held.update(x=memory("Mine.")), "reader", ["mark"])
     assert await store.delete_session("s")
     assert not await store.delete_session("s")
     await store.claim("s")
@@ -190,6 +194,16 @@ async def test_a_cancelled_write_has_happened_in_both_places_or_in_neither(store
     task.cancel()
     await asyncio.wait([task])
     assert (await log_of(store), called) == ((["a", "b", "c"], ["done"]) if turns else (["a"], []))
+
+
+async def test_what_a_cancelled_call_claimed_is_free_once_its_store_is_closed(path):
+    async with opened(path), opened(path) as store:
+        claiming = asyncio.ensure_future(store.claim("s"))
+        await asyncio.sleep(0)
+        claiming.cancel()
+        await store.close()
+        async with opened(path, read_only=True) as other:
+            assert [info.writer_pid for info in await other.sessions()] == [None]
 
 
 @settings(max_examples=12, deadline=None)
@@ -347,22 +361,23 @@ async def test_of_one_session_what_was_said_last_is_kept_in_whatever_order_it_is
 
 
 async def test_an_edit_is_all_or_nothing_and_tells_the_ids(memories):
-    new = [base.MemoryEdit(None, "One.", {"n": 1}), base.MemoryEdit(None, "Two.")]
-    first, second = await memories.edit(OF_ALL, lambda known, marked: new, "model", ["a"])
-    known, changes = list[str](), ((first, "First.", {}), (second, None), ("m99", "?"))
-    edits = [base.MemoryEdit(*change) for change in changes]
+    new = {id: memory(content) for id, content in (("x", "One."), ("y", "Two."))}
+    ids = await memories.edit(OF_ALL, lambda held, marked: held.update(new), "model", ["a"])
+    first, second = ids["x"], ids["y"]
+    known, odd = list[str](), {"m99": base.StoredMemory("", "?", {"not JSON": b""}, "", "")}
 
-    def decide(found: Any, marked: set[str]) -> list[base.MemoryEdit]:
-        known[:] = [one.content for one in found] + sorted(marked)
-        return edits
+    def decide(held: Any, marked: set[str]) -> None:
+        known[:] = [one.content for one in held.values()] + sorted(marked)
+        held |= {first: memory("First."), **odd}
+        del held[second]
 
     with pytest.raises(StoreError):
         await memories.edit(OF_ALL, decide, "model", ["a", "b"])
     assert known == ["One.", "Two.", "a"]
     assert await contents(memories) == ["One.", "Two."]
     assert await memories.marked(OF_ALL, "model", ["a", "b"]) == {"a"}
-    edits.pop()
-    assert await memories.edit(OF_ALL, decide) == [first, second]
+    odd.clear()
+    assert await memories.edit(OF_ALL, decide) == {}
     assert await contents(memories) == ["First."]
 
 

@@ -190,6 +190,18 @@ async def test_a_session_whose_deletion_was_cancelled_can_be_opened(path, turns)
             assert await log_of(writer) == []
 
 
+async def test_a_session_that_is_begun_while_one_of_its_name_is_removed_keeps_nothing_of_that(path):
+    async with opened(path, "s") as store:
+        await store.append("s", entries(*(f"SECRET-{i}" for i in range(1_500))), nothing)
+        deleting = asyncio.create_task(store.delete_session("s"))
+        await asyncio.sleep(0)
+        await store.claim("s")
+        await store.append("s", entries("new"), nothing)
+        assert await deleting
+        assert await log_of(store) == ["new"]
+        assert not is_there(path, "SECRET")
+
+
 async def test_purge_removes_what_no_log_reaches_to_the_last_byte(path):
     async with opened(path, "s", "t") as store:
         await store.append("s", entries("kept", *["SECRET-LOG " * 50] * 200), nothing)

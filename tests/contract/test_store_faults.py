@@ -1,6 +1,7 @@
 """Files that are damaged, foreign, newer or full, and those only read: a typed error, and nothing lost."""
 
 import os
+import shutil
 import stat
 import threading
 from pathlib import Path
@@ -46,6 +47,26 @@ async def test_the_database_of_another_program_is_refused(path, journal):
         connection.execute("insert into theirs values (1)")
         await assert_refused(path, StoreCorruptError, "another program")
     await assert_refused(path, StoreCorruptError, "another program")
+
+
+async def test_what_another_program_left_when_it_was_killed_stays_as_it_is(path):
+    path.parent.mkdir()
+    there = path.parent.parent / "theirs.db"
+    with sql(there) as connection:
+        connection.execute("pragma journal_mode = wal")
+        connection.execute("create table theirs (x)")
+        for suffix in ("", "-wal"):
+            shutil.copy(f"{there}{suffix}", f"{path}{suffix}")
+    await assert_refused(path, StoreCorruptError, "another program")
+    assert sorted(os.listdir(path.parent)) == ["run.db", "run.db-wal"]
+
+
+async def test_lock_files_of_other_programs_stay(path):
+    await written(path)
+    theirs = path.with_name(f"{path.name}.backup.lock")
+    theirs.touch()
+    async with opened(path, "s"):
+        assert theirs.exists()
 
 
 def overwrite(path: Path, start: int, content: bytes) -> None:

@@ -1,6 +1,7 @@
 """What PostgreSQL alone is asked for: leases, fences, lost connections, and addresses."""
 
 import asyncio
+import re
 from contextlib import AsyncExitStack, suppress
 from typing import Any
 
@@ -13,7 +14,7 @@ from summarizing_context.contrib.postgres import store as shared
 from summarizing_context.contrib.postgres.store import PostgresStore, read_address, unreachable
 from summarizing_context.stores.base import MemoryScope, NewMemory, Present, keep_memories
 from tests import postgres_server
-from tests.contract.store_builders import entries, key, log_of, nothing, numbered, opened
+from tests.contract.store_builders import entries, key, log_of, nothing, numbered, opened, summary
 from tests.laws.builders import assistant, user
 from tests.pool.test_pool import Model, until
 from tests.postgres_server import rows, sql
@@ -220,6 +221,47 @@ async def test_other_hosts_append_fork_and_keep_checkpoints_while_a_deletion_and
         assert await log_of(holder) == ["m0"]
 
 
+async def test_a_removal_that_waits_holds_up_no_other_schema(address):
+    other = re.sub("schema=test_", "schema=test_other_", address)
+    async with opened(address, "s") as store, opened(other, "s") as elsewhere:
+        for one in (store, elsewhere):
+            await one.append("s", numbered(3), nothing)
+            await one.replace("s", 1, [], nothing)
+        with sql(address) as connection, anyio.fail_after(120):
+            with connection.transaction():
+                connection.execute("select 1 from entries for update")
+                removing = asyncio.ensure_future(store.purge())
+                await waiting_for_a_lock(address)
+                assert await elsewhere.purge()
+                assert not removing.done()
+            await removing
+    postgres_server.drop(other)
+
+
+async def test_deleting_an_unknown_session_removes_nothing_for_another_host_may_just_make_it(address):
+    async with opened(address) as store:
+        with sql(address) as connection, connection.transaction(), anyio.fail_after(120):
+            connection.execute("lock table vectors, checkpoints in exclusive mode")
+            assert not await store.delete_session("s")
+
+
+async def test_uses_that_another_host_notes_while_their_session_is_deleted_keep_no_summary_and_no_name(address):
+    noted = "insert into summary_uses (session_id, range_hash, recipe_hash) values ('gone', %s, %s)"
+    async with opened(address, "s") as store:
+        await store.save_summary("s", key("shared"), summary("text"))
+        await store.save_summary("gone", key("left"), summary("text"))
+        made = await store.checkpoints.save("s", Present(0, 0, None, []))
+        with sql(address) as connection:
+            for name in ("shared", "left"):
+                connection.execute(noted, key(name))
+        await store.checkpoints.fork("s", made.id, "gone")
+        await store.delete_session("gone")
+        with sql(address) as connection:
+            connection.execute(noted, key("left"))
+        await store.purge()
+        assert set(await store.find_summaries("s", [key("shared"), key("left")])) == {key("shared")}
+
+
 async def test_a_lost_session_is_told_in_one_line_however_many_views_are_made(address, caplog):
     async with open_context(Settings(store=address, session_id="s")) as context:
         await context.add_message(user("a"))
@@ -245,6 +287,15 @@ async def test_a_lost_connection_is_made_again(address):
                 assert connection.execute(f"{ended} and pid <> pg_backend_pid()".encode()).fetchall()
         await store.save_activation("s", "p", b"state")
         assert await log_of(store) == [str(number) for number in range(5)]
+
+
+async def test_a_host_that_lost_its_connection_gives_its_sessions_up_when_it_closes(address):
+    ended = "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'summarizing-context'"
+    async with opened(another_host(address)) as other:
+        async with opened(address, "s"):
+            with sql(address) as connection:
+                assert connection.execute(f"{ended} and pid <> pg_backend_pid()".encode()).fetchall()
+        await other.claim("s")
 
 
 async def test_a_commit_without_an_answer_is_not_done_twice(address, monkeypatch):

@@ -140,15 +140,13 @@ class PostgresConnection:
             self.raw.execute("rollback")
 
     @contextmanager
-    def transaction(self, *, patient: bool = True) -> Iterator[None]:
+    def transaction(self) -> Iterator[None]:
         """Begin a transaction that writes, with its number and a new lease; commit it at the end of the block. The
         engine undoes one that fails."""
         self.ensure()
         self._batch += 1
         began = time.monotonic()
-        with self.pipeline():  # one way to the server and back
-            self.raw.execute("begin")
-            self.renew()
+        self.renew("begin")
         yield
         if time.monotonic() - began > self._address.lease / 3:
             self.renew()
@@ -177,10 +175,14 @@ class PostgresConnection:
     def lives(self, writer: str) -> bool:
         return self.run("living_writer", writer=writer).fetchone() is not None
 
-    def renew(self) -> None:
+    def renew(self, *before: str) -> None:
         """Renew the lease. Raise `SessionLostError` where it has ended and the writer is forgotten."""
         known = {"batch": self._batch, "writer": self.writer, "lease": self._address.lease}
-        if self.run("renew", **known).fetchone() is None:
+        with self.pipeline():  # one way to the server and back
+            for statement in before:
+                self.raw.execute(statement.encode())
+            renewed = self.run("renew", **known)
+        if renewed.fetchone() is None:
             raise SessionLostError(f"{self._address.name}: {_LOST}")
 
     def run(self, query: str, /, **values: Any) -> psycopg.Cursor[Any]:
@@ -302,10 +304,15 @@ class PostgresEngine(Engine):
             self._ended.set()
             if connection.writer is not None:
                 self._beating.join()
-            if connection.writer is not None and not connection.raw.closed:
-                connection.rollback()
-                connection.run("remove_claims", writer=connection.writer)
-                connection.run("remove_writer", writer=connection.writer)
+            for _ in range(2 if connection.writer is not None else 0):  # by a second connection where one is lost
+                try:
+                    connection.ensure()
+                    connection.rollback()
+                    connection.run("remove_claims", writer=connection.writer)
+                    connection.run("remove_writer", writer=connection.writer)
+                    break
+                except psycopg.OperationalError:
+                    connection.raw.close()
         finally:
             connection.raw.close()
 

@@ -1,10 +1,10 @@
 """What stores on relational databases do alike: sessions, their logs and rules, summaries, and checkpoints; and what
 they find again: messages and summaries by words, texts by vectors, and memories.
 
-A log is listed by a head on a branch; a checkpoint is a head that is kept with what each provider was shown, as one
-compressed JSON. A writer takes a session with a fence, by which later writes see that it is still theirs. A database
-says how other writers are kept off a session, and how words are indexed and weighed. Functions on a connection run
-within the transaction of their caller.
+A log is listed by a head on a branch; a checkpoint is a head that is kept with what each provider was shown. A writer
+takes a session with a fence, by which later writes see that it is still theirs. A database says how other writers are
+kept off a session, and how words are indexed and weighed. Functions on a connection run within the transaction of
+their caller.
 
 An `Engine` is one thread with one connection, which commits all that is queued in one transaction. Results and
 callbacks come back to the event loop in the order of the submissions.
@@ -29,6 +29,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from importlib.resources import files
 from importlib.util import find_spec
 from itertools import accumulate, chain, groupby, islice, starmap
@@ -76,9 +77,8 @@ class Connection(Protocol):
     def unindex_texts(self, texts: Iterable[tuple[int, str]]) -> object:
         """Remove texts from the index, given as they were indexed."""
 
-    def transaction(self, *, patient: bool = True) -> AbstractContextManager[None]:
-        """Begin a transaction that writes; at its end, what was written is durable. Unless `patient`, a locked database
-        is not waited for long."""
+    def transaction(self) -> AbstractContextManager[None]:
+        """Begin a transaction that writes; at its end, what was written is durable."""
 
     def rollback(self) -> object:
         """Undo the open transaction, if there is one."""
@@ -261,7 +261,7 @@ def read_queries(package: str, *, schema: str) -> dict[str, str]:
     found = {
         f"remove_{table}": f"delete from {schema}{table} where {own} = :{own}" for table, own in _OWN_TABLES.items()
     }
-    for table in ("branches", "checkpoints", "memories"):
+    for table in ("branches", "checkpoints", "memories", "vectors"):
         found[f"remove_one_of_{table}"] = f"delete from {schema}{table} where id = :id"
     found["schema"] = ""
     for folder in ("summarizing_context.stores.relational", package):
@@ -398,28 +398,26 @@ def cosines(rows: Iterable[tuple[int, bytes]], query: bytes) -> dict[int, float]
 class RelationalMemories(Part):
     """The `MemoryStore` of a relational store."""
 
-    async def edit(self, scope: MemoryScope, decide: Decide, reader: str = "", marks: Sequence[str] = ()) -> list[str]:
+    async def edit(
+        self, scope: MemoryScope, decide: Decide, reader: str = "", marks: Sequence[str] = ()
+    ) -> Mapping[str, str]:
         whose = {"scope": _scope_name(scope)}
 
-        def work(connection: Connection) -> list[str]:
+        def work(connection: Connection) -> dict[str, str]:
             connection.run("guard", what=f"memories of {whose['scope']}")
-            known = list(starmap(_memory, connection.run("memories", **whose)))
-            contents = {one.id: one.content for one in known}
+            known = {one.id: one for one in starmap(_memory, connection.run("memories", **whose))}
             noted = {mark for (mark,) in connection.run("marked", **whose, reader=reader, marks=json.dumps([*marks]))}
-            ids: list[str] = []
-            for id, content, metadata in decide(known, noted):
-                values = {"content": content, "metadata": json.dumps(dict(metadata)), "now": now()}
-                if id is None:
-                    ids.append(f"m{connection.run('add_memory', **whose, **values).fetchone()[0]}")
+            held, ids = dict(known), dict[str, str]()
+            decide(held, noted)
+            for id in [id for id in {**known, **held} if held.get(id) is not known.get(id)]:
+                old, new = known.get(id), held.get(id)
+                what = {"content": new.content, "metadata": json.dumps(dict(new.metadata)), "now": now()} if new else {}
+                if old is None:
+                    ids[id] = f"m{connection.run('add_memory', **whose, **what).fetchone()[0]}"
                     continue
-                ids.append(id)
-                number = int(id[1:])
-                if content is None:
-                    connection.run("remove_one_of_memories", id=number)
-                else:
-                    connection.run("update_memory", id=number, **values)
-                if content != contents[id]:
-                    connection.run("remove_vector", number=number)
+                connection.run("update_memory" if new else "remove_one_of_memories", id=int(id[1:]), **what)
+                if new is None or new.content != old.content:
+                    connection.run("remove_one_of_vectors", id=int(id[1:]))
             for mark in {*marks} - noted:
                 connection.run("add_mark", **whose, mark=mark, reader=reader)
             return ids
@@ -458,7 +456,7 @@ class RelationalStore:
 
     _slice = 200  # entries or summaries that a deletion removes in one transaction, while others wait
     _forgotten: tuple[str, ...] = ("forget_replaced_states", "remove_stale_uses", "remove_unnamed_vectors")
-    _removals: tuple[str, ...] = ("own_vectors", *_OWN_TABLES)
+    _removals: tuple[str, ...] = ("owner_of_branches", "own_vectors", *_OWN_TABLES)
 
     def __init__(self, name: str, place: Hashable, make_engine: Callable[..., Engine], *, read_only: bool) -> None:
         self.name, self.read_only = name, read_only
@@ -496,17 +494,15 @@ class RelationalStore:
             return
 
         def release(connection: Connection) -> None:
-            with connection.transaction(patient=len(engine.stores) > 1):
-                held = [{"session_id": session_id, "writer": connection.writer} for session_id in self._claimed]
-                connection.run_many("release_session", held)
+            held = [{"session_id": session_id, "writer": connection.writer} for session_id in self._claimed]
+            connection.run_many("release_session", held)  # also those of claims whose callers were cancelled
 
         async def leave() -> None:
             try:
-                if self._claimed:
-                    with suppress(StoreError):  # as where the database is locked or gone: claims end with the writer
-                        await engine.submit(release, alone=True)
+                if self._is_open and not self.read_only and len(engine.stores) > 1:  # else claims end with the writer
+                    with suppress(StoreError):  # as where the database is locked or gone
+                        await engine.submit(release)
             finally:
-                self._claimed.clear()
                 engine.stores.remove(self)
                 if not engine.stores:
                     await engine.stop()
@@ -645,7 +641,7 @@ class RelationalStore:
 
         def work(connection: Connection) -> bool:
             with self._held(connection, session_id) as is_there:
-                for what in self._removals:
+                for what in self._removals if is_there else ():  # else another host may just have made it
                     connection.run(f"remove_{what}", session_id=session_id, scope=f"session {session_id}")
             self._claimed.pop(session_id, None)
             return is_there
@@ -666,27 +662,42 @@ class RelationalStore:
         return await self._remove_unneeded(everything=True)
 
     async def _remove_unneeded(self, *, everything: bool) -> int:
-        """Remove what no session needs; of logs, `everything` or what deleted sessions left."""
+        """Remove what no session needs; of logs, `everything` or what deleted sessions left. Return the bytes of the
+        texts."""
 
-        def remove_slice(connection: Connection) -> int | None:
-            """Remove the newest entries of a branch, or a branch, or some summaries; return the bytes of the texts, or
-            None at the end. What is needed is asked each time: others may have added meanwhile."""
+        def find(connection: Connection) -> list[tuple[int, int]]:
+            """Return from where on to remove entries of branches, slice by slice; from 0 on where a branch is to go."""
+            branches = connection.run("branches", everything=everything).fetchall()
+            needed: dict[int, int] = {}
+            for head in connection.run("heads") if branches else ():  # read after the branches, for others add to both
+                for branch, _, stop in Head(*head).ranges():
+                    needed[branch] = max(stop, needed.get(branch, 0))
+            slices = list[tuple[int, int]]()
+            for branch, first, end in branches:
+                start = max(first, needed.get(branch, 0))
+                if start < end or branch not in needed:
+                    slices += ((branch, at) for at in range(end - self._slice, start, -self._slice))
+                    slices.append((branch, start if branch in needed else 0))
+            return slices
+
+        def remove_entries(connection: Connection, branch: int, start: int) -> int:
             connection.run("guard", what="removal")
-            found = connection.run("unneeded", everything=everything).fetchone()
-            if found is None:
-                removed = connection.run("remove_unused_summaries", most=self._slice).fetchall()
-                connection.unindex_texts((number, readable(text)) for number, text in removed)
-                return sum(len(text) for _, text in removed) if removed else None
-            branch, needed, end = found
-            start = max(needed or 0, end - self._slice)
             removed = connection.run("remove_entries", branch=branch, start=start).fetchall()
             connection.unindex_texts(((branch << 32) + place, searchable(message)) for place, message in removed)
-            if not end:
+            if not start:
                 connection.run("remove_one_of_branches", id=branch)
             return sum(len(message) for _, message in removed)
 
+        def remove_summaries(connection: Connection) -> int | None:
+            connection.run("guard", what="removal")
+            removed = connection.run("remove_unused_summaries", most=self._slice).fetchall()
+            connection.unindex_texts((number, readable(text)) for number, text in removed)
+            return sum(len(text) for _, text in removed) if removed else None
+
         freed = 0
-        while (size := await self.submit("purge", remove_slice)) is not None:
+        for branch, start in await self.submit("purge", find):
+            freed += await self.submit("purge", partial(remove_entries, branch=branch, start=start))
+        while (size := await self.submit("purge", remove_summaries)) is not None:
             freed += size
         return freed
 

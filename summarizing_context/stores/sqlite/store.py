@@ -1,4 +1,4 @@
-"""`SqliteStore`: many sessions in one SQLite file, or in memory. A lock file for each says which process may write.
+"""`SqliteStore`: many sessions in one SQLite file, or in memory. A lock file says that a process that writes lives.
 
 Neither the values of a query nor the text of a message gets into an error.
 """
@@ -63,22 +63,16 @@ _FULL = (
 )
 _UNREADABLE = "the file cannot be opened; make it, its folder and the -wal file next to it readable"
 
-_FAULTS: dict[
-    int, tuple[type[StoreError], str]
-] = {  # by code of SQLite, extended or not, or by the error's number below 0
-    code: (kind, text)
-    for kind, text, codes in (
-        (StoreCorruptError, _DAMAGED, (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_FORMAT, sqlite3.SQLITE_NOTADB)),
-        (StoreLockedError, _LOCKED, (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)),
-        (errors.StoreFullError, _FULL, (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE)),
-        (errors.StoreFullError, _FULL, (-errno.ENOSPC, -errno.EDQUOT, -errno.EFBIG)),
-        (errors.StoreReadOnlyError, _READ_ONLY, (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH)),
-        # the last by a folder that is there, but of a file system that takes no files
-        (errors.StoreReadOnlyError, _READ_ONLY, (-errno.EACCES, -errno.EPERM, -errno.EROFS, -errno.ENOENT)),
-        (StoreError, _UNREADABLE, (sqlite3.SQLITE_CANTOPEN,)),
-    )
-    for code in codes
-}
+_FAULTS: tuple[tuple[type[StoreError], str, tuple[int, ...]], ...] = (  # by codes of SQLite, or errnos below 0
+    (StoreCorruptError, _DAMAGED, (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_FORMAT, sqlite3.SQLITE_NOTADB)),
+    (StoreLockedError, _LOCKED, (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)),
+    (errors.StoreFullError, _FULL, (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE)),
+    (errors.StoreFullError, _FULL, (-errno.ENOSPC, -errno.EDQUOT, -errno.EFBIG)),
+    (errors.StoreReadOnlyError, _READ_ONLY, (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH)),
+    # the last by a folder that is there, but of a file system that takes no files
+    (errors.StoreReadOnlyError, _READ_ONLY, (-errno.EACCES, -errno.EPERM, -errno.EROFS, -errno.ENOENT)),
+    (StoreError, _UNREADABLE, (sqlite3.SQLITE_CANTOPEN,)),
+)
 
 
 class File(NamedTuple):
@@ -110,25 +104,11 @@ class Database(sqlite3.Connection):
         self.run_many("unindex_text", ((number, indexed_words(text)) for number, text in texts))
 
     @contextmanager
-    def transaction(self, mode: str = "immediate", *, patient: bool = True) -> Iterator[None]:
+    def transaction(self, mode: str = "immediate") -> Iterator[None]:
         """All or nothing; `deferred` for reading one state of the file with several queries."""
-        if patient:
-            self.execute(f"begin {mode}")
-        else:
-            with self.waiting(0.2):
-                self.execute(f"begin {mode}")
+        self.execute(f"begin {mode}")
         with self:
             yield
-
-    @contextmanager
-    def waiting(self, seconds: float) -> Iterator[None]:
-        """Wait no longer than so for others that have the file locked."""
-        usual = self.pragma("busy_timeout")
-        self.execute(f"pragma busy_timeout = {min(usual, round(seconds * 1_000)):d}")
-        try:
-            yield
-        finally:
-            self.execute(f"pragma busy_timeout = {usual:d}")
 
     def lives(self, writer: str, wait: float = 0.25) -> bool:
         """Return whether a process holds the lock of a writer; that of another is removed.
@@ -237,10 +217,12 @@ def _checked_version(path: Path, busy_timeout: float) -> int:
         return 0
     if size < 512:  # bytes; SQLite takes anything shorter for an empty file and would write over it
         raise StoreCorruptError(f"{path}: {_DAMAGED}")
+    # First what the file itself says, without its write-ahead log: reading that would leave a file there.
+    with closing(connect(path, "ro&immutable=1", busy_timeout)) as alone, suppress(sqlite3.DatabaseError):
+        if alone.pragma("application_id") != APPLICATION_ID:
+            raise StoreCorruptError(f"{path}: it is an SQLite file of another program; {_DAMAGED}")
 
     def check(connection: Database) -> int:
-        if connection.pragma("application_id") != APPLICATION_ID:
-            raise StoreCorruptError(f"{path}: it is an SQLite file of another program; {_DAMAGED}")
         if version := connection.pragma("user_version"):  # else another process has begun it a moment ago
             relational.check_version(version, str(path), "use another file. The file")
         part = "1" if size <= _CHECKED_WHOLE else "sessions"
@@ -311,7 +293,8 @@ class SqliteEngine(Engine):
                 connection.execute(f"pragma max_page_count = {self._file.max_pages:d}")
             if not self._file.waits_for_disk:
                 connection.execute("pragma synchronous = normal")
-            for left in path.parent.glob(f"{glob.escape(path.name)}.*.lock"):  # by processes that were killed
+            locks = f"{glob.escape(path.name)}.[1-9]*-{'[0-9a-f]' * 16}.lock"
+            for left in path.parent.glob(locks):  # by processes that were killed
                 connection.lives(left.name[len(path.name) + 1 : -5], wait=0)
             self._lock = writer_lock(path, writer)
             self._lock.acquire()
@@ -323,7 +306,9 @@ class SqliteEngine(Engine):
         return connection
 
     def close(self, connection: Database) -> None:
-        connection.close()
+        with closing(connection), suppress(sqlite3.Error):  # a locked file is not waited for: claims end with the lock
+            connection.execute("pragma busy_timeout = 200")
+            connection.run("release_session", writer=connection.writer, session_id=None)
         if self._lock is not None:
             remove_lock(self._lock)
 
@@ -341,15 +326,15 @@ class SqliteEngine(Engine):
         )
 
     def fault(self, error: Exception) -> StoreError | None:
-        code, said = 0, f"SQLite said: {error}"
         if isinstance(error, OSError):
             code, said = -(error.errno or 0), f"the file system said: {error.strerror}"
         elif isinstance(error, sqlite3.Error):
-            code = getattr(error, "sqlite_errorcode", 0)
+            code, said = getattr(error, "sqlite_errorcode", 0), f"SQLite said: {error}"
         else:
             return None
-        known = _FAULTS.get(code) or (code > 0 and _FAULTS.get(code & 0xFF))
-        kind, text = known or (StoreError, said)
+        any_of = {code, code & 0xFF} if code > 0 else {code}  # also without what extends it
+        known = ((kind, text) for kind, text, codes in _FAULTS if any_of.intersection(codes))
+        kind, text = next(known, (StoreError, said))
         fault = kind(f"{self.name}: {text}")
         fault.__cause__ = error
         return fault
@@ -399,18 +384,21 @@ class SqliteStore(RelationalStore):
 
         def give_back(connection: Database) -> None:
             """Rewrite the file, which alone leaves no byte of what was removed, and empty its log."""
+            usual = connection.pragma("busy_timeout")
             try:
                 if everything or _size(connection) <= _WRITTEN_ANEW:
                     connection.execute("vacuum")
-                with connection.waiting(1.0):  # for readers, while others wait
-                    if connection.pragma("wal_checkpoint(truncate)"):
-                        raise StoreLockedError(f"{self.name}: another process is reading the file")
+                connection.execute(f"pragma busy_timeout = {min(usual, 1_000):d}")  # for readers, while others wait
+                if connection.pragma("wal_checkpoint(truncate)"):
+                    raise StoreLockedError(f"{self.name}: another process is reading the file")
             except (sqlite3.Error, StoreLockedError) as error:
                 known = engine.fault(error) or error
                 raise type(known)(
                     f"{known}. Removed text can no longer be found, but its bytes may still be in the "
                     "file: call purge when the cause is gone"
                 ) from error
+            finally:
+                connection.execute(f"pragma busy_timeout = {usual:d}")
 
         await self.submit("purge", give_back, alone=True)
         return freed

@@ -22,8 +22,9 @@ where session_id = :session_id returning fence;
 -- check_fence: a session is still this writer's; nobody takes it until the transaction ends
 select 1 from store.sessions where session_id = :session_id and writer = :writer and fence = :fence for update;
 
--- release_session: if this writer still has it
-update store.sessions set writer = null where session_id = :session_id and writer = :writer;
+-- release_session: if this writer still has it; without an id all that it has
+update store.sessions set writer = null
+where writer = :writer and session_id = coalesce(cast(:session_id as text), session_id);
 
 -- sessions: the list, newest change first, with the writers that live
 select
@@ -129,7 +130,8 @@ select 1 from store.checkpoints where id = :id for key share;
 
 -- copy_uses: what a session uses, for its fork too
 insert into store.summary_uses (session_id, range_hash, recipe_hash, stale, start, stop)
-select :fork, range_hash, recipe_hash, stale, start, stop from store.summary_uses where session_id = :session_id;
+select :fork, range_hash, recipe_hash, stale, start, stop from store.summary_uses where session_id = :session_id
+on conflict do nothing;
 
 -- add_to_history: an activation of the present log
 insert into store.activation_history (session_id, number, provider_key, log_version, figures, before)
@@ -172,35 +174,26 @@ update store.memories set content = :content, metadata = :metadata, updated_at =
 -- add_mark: one
 insert into store.memory_marks (mark, reader, scope) values (:mark, :reader, :scope);
 
+-- remove_owner_of_branches: their session is about to go, and its name may be taken while they are removed
+update store.branches set session_id = null where session_id = :session_id;
+
 -- remove_own_vectors: of the memories of one scope
-delete from store.vectors where number in (select id from store.memories where scope = :scope);
+delete from store.vectors where id in (select id from store.memories where scope = :scope);
 
 -- save_vector: keep it; an older one of the same text is replaced
-insert into store.vectors (number, recipe, vector) values (:number, :recipe, :vector)
-on conflict (number, recipe) do update set vector = excluded.vector;
-
--- remove_vector: of one text
-delete from store.vectors where number = :number;
+insert into store.vectors (id, recipe, vector) values (:number, :recipe, :vector)
+on conflict (id, recipe) do update set vector = excluded.vector;
 
 -- remove_unnamed_vectors: what embeddings without a name left behind
 delete from store.vectors where recipe like 'unnamed %' or recipe like 'chroma % unnamed %';
 
--- unneeded: a branch, of all or of deleted sessions, on which something lies that no head needs: how much of it they need
--- (null: not even the branch), and where its entries end
-with heads (below) as (
-    select below from store.sessions union select below from store.checkpoints
-), needed (branch, stop) as (
-    select branch, stop from store.sessions
-    union
-    select cast(store.json_extract(older.value, '$[0]') as bigint), cast(store.json_extract(older.value, '$[1]') as bigint)
-    from heads cross join store.json_each(below) as older
-), held (branch, stop, ending) as (
-    select id, max(needed.stop),
-        (select coalesce(max(position) + 1, 0) from store.entries where entries.branch = branches.id)
-    from store.branches left join needed on needed.branch = id
-    where cast(:everything as boolean) or session_id not in (select session_id from store.sessions) group by id
-)
-select branch, stop, ending from held where stop is null or stop < ending limit 1;
+-- branches: all, or those of deleted sessions, with the places where their entries begin and end
+select id, coalesce((select min(position) from store.entries where branch = id), 0),
+    coalesce((select max(position) + 1 from store.entries where branch = id), 0)
+from store.branches where cast(:everything as boolean) or session_id is null;
+
+-- heads: of all sessions and checkpoints
+select branch, stop, below from store.sessions union all select 0, stop, below from store.checkpoints;
 
 -- remove_entries: of a branch, from a position on
 delete from store.entries where branch = :branch and position >= :start returning position, message;
@@ -213,11 +206,11 @@ delete from store.summaries where id in (
     ) limit :most
 ) returning -id, text;
 
--- remove_stale_uses: of all sessions, but for what a checkpoint may stand on
+-- remove_stale_uses: of all sessions, but for what a checkpoint may stand on; and what was noted while one was deleted
 delete from store.summary_uses as uses where stale and not exists (
     select 1 from store.checkpoints as kept
     where kept.session_id = uses.session_id and kept.stop >= coalesce(uses.stop, 0)
-);
+) or session_id not in (select session_id from store.sessions);
 
 -- sessions_in_scope: by id, by project, or all; the newest change last
 select session_id, branch, stop, below from store.sessions
@@ -253,9 +246,9 @@ select mark from store.memory_marks
 where reader = :reader and scope = :scope and mark in (select value from store.json_each(:marks));
 
 -- vectors_there: which of the numbers, a JSON list, have one of a recipe and of so many bytes
-select number from store.vectors where recipe = :recipe and length(vector) = :size
-and number in (select cast(value as bigint) from store.json_each(:numbers));
+select id from store.vectors where recipe = :recipe and length(vector) = :size
+and id in (select cast(value as bigint) from store.json_each(:numbers));
 
 -- vectors_of: those of the numbers, a JSON list, each looked up ("cross": left to choose, SQLite compares all with all)
-select number, vector from store.json_each(:numbers) as asked
-cross join store.vectors where number = cast(asked.value as bigint) and recipe = :recipe;
+select vectors.id, vector from store.json_each(:numbers) as asked
+cross join store.vectors where vectors.id = cast(asked.value as bigint) and recipe = :recipe;

@@ -7,7 +7,7 @@
 
 create table store.branches (
     id bigint generated always as identity primary key,
-    session_id text -- that began it, so that what a deleted one left behind is found
+    session_id text -- that began it; null: it was deleted, and what no other needs goes
 );
 
 create table store.entries (
@@ -124,8 +124,8 @@ create table store.memory_marks (
 
 -- Vectors of memories, for searching by meaning.
 create table store.vectors (
-    number bigint not null,
+    id bigint not null, -- of the memory
     recipe text not null, -- how it was made: vectors of different ones cannot be compared
     vector bytea not null, -- 32-bit floats of length 1
-    primary key (number, recipe)
+    primary key (id, recipe)
 );
