@@ -86,7 +86,7 @@ def demo(
     asked, columns = told["questions"], ("question", "view", "newest", "answer")
     marks = ([output.mark(one[key], "yes", "no") for key in ("found", "without")] for one in asked)
     answers = ((one["question"], *both, dim(one["words"])) for one, both in zip(asked, marks, strict=True))
-    shown.append(table("What the last view still answers", columns, answers, wide="answer", fold=True))
+    shown.append(table("What the view of each question still answers", columns, answers, wide="answer", fold=True))
     found, without = (f"{sum(one[key] for one in asked)} of {len(asked)}" for key in ("found", "without"))
     shown.append(f"view: {found}. newest: {without}, with the newest messages alone, in as many tokens.")
     free = number(budget - told["last_view_tokens"])

@@ -11,7 +11,7 @@ import signal
 import time
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field, fields, replace
@@ -233,6 +233,15 @@ async def play_demo(messages: Sequence[Message], settings: Settings, *, watch: C
         await recorder.take_view()
         tally, statistics = recorder.finish(), context.statistics()
 
+        # each question is asked as a person would ask it next
+        questions = demo_questions()
+        end, asked = await context.checkpoint(), list[Sequence[Message]]()
+        for question in questions:
+            await context.add_message({"role": "user", "content": question["ask"]})
+            asked.append(await context.get_messages_for_request() if recorder.view else [])
+            await context.delete_checkpoint(await context.restore(end))
+        await context.delete_checkpoint(end)
+
     # What is sent without this package: the system row and the newest messages that fit; or the whole history.
     sums = list(accumulate(map(price.message, messages), initial=0))
     start = next((at for at in range(1, len(messages)) if sums[1] + sums[-1] - sums[at] <= budget), len(messages))
@@ -253,7 +262,7 @@ async def play_demo(messages: Sequence[Message], settings: Settings, *, watch: C
         "priced_model": PRICED_MODEL,
         "dollars": None if listed is None else listed.cost(view_tokens, 0, hit_tokens),
         "whole_history_dollars": None if listed is None else listed.cost(whole, 0, cached),
-        "questions": find_answers(recorder.view, [messages[0], *messages[start:]]),
+        "questions": find_answers(questions, asked, [messages[0], *messages[start:]]),
     }
 
 
@@ -265,8 +274,15 @@ def demo_session(turns: int | None = None) -> list[Message]:
     return messages if turns is None or turns >= len(starts) else messages[: starts[turns]]
 
 
-def find_answers(view: Sequence[Message], without: Sequence[Message]) -> list[dict[str, Any]]:
-    """Return each question with whether the view answers it in one sentence, its `words`, and if `without` does."""
+def demo_questions() -> list[dict[str, Any]]:
+    """Return what is asked about the session, each question with the wordings of its answer."""
+    return list(tomllib.loads((_FOLDER / "demo_questions.toml").read_text("utf8"))["question"])
+
+
+def find_answers(
+    questions: Iterable[Mapping[str, Any]], views: Iterable[Sequence[Message]], without: Sequence[Message]
+) -> list[dict[str, Any]]:
+    """Return each question with whether its view answers it in one sentence, its `words`, and if `without` does."""
 
     def plain(text: str) -> str:  # case and marks of code and emphasis do not matter
         return " ".join(text.translate(str.maketrans("", "", "`*_")).casefold().split())
@@ -278,7 +294,7 @@ def find_answers(view: Sequence[Message], without: Sequence[Message]) -> list[di
         return [one for one, bare in said if any(all(plain(each) in bare for each in wording) for wording in wordings)]
 
     found = list[dict[str, Any]]()
-    for asked in tomllib.loads((_FOLDER / "demo_questions.toml").read_text("utf8"))["question"]:
+    for asked, view in zip(questions, views, strict=True):
         wordings = asked["answers"]
         here, elsewhere = answering(view, wordings), answering(without, wordings)
         words = " ".join("".join(here[:1]).split()).removeprefix("- ")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from cli.commands import Runner, says, write_transcript
 
-from summarizing_context.evaluation.replay import LAW_FIGURES, demo_session, find_answers
+from summarizing_context.evaluation.replay import LAW_FIGURES, demo_questions, demo_session, find_answers
 from summarizing_context.models import load_models
 from tests.docs.checkout import run_python
 
@@ -187,10 +187,10 @@ WRONG = [  # one for each question, in their order
 
 
 def test_a_sentence_that_means_something_else_is_no_answer():
-    messages = demo_session()
-    assert all(one["found"] for one in find_answers(messages, []))
-    assert all(one["without"] for one in find_answers([], messages))
-    for question, sentence in enumerate(WRONG):
+    messages, questions = demo_session(), demo_questions()
+    assert all(one["found"] for one in find_answers(questions, [messages] * len(questions), []))
+    assert all(one["without"] for one in find_answers(questions, [[]] * len(questions), messages))
+    for question, sentence in zip(questions, WRONG, strict=True):
         view = [says("assistant", sentence)]
-        assert not find_answers(view, [])[question]["found"], sentence
-        assert not find_answers([], view)[question]["without"], sentence
+        (shown,), (newest,) = find_answers([question], [view], []), find_answers([question], [[]], view)
+        assert (shown["found"], newest["without"]) == (False, False), sentence
