@@ -47,6 +47,7 @@ logger = logging.getLogger("summarizing_context")  # one name for all sessions, 
 
 _RECALLED = 0.04  # of the room, that a page about a message may take; but so many tokens in a small one
 _LEAST_RECALLED = 240
+_QUESTION = "?？؟"  # its marks: work that is asked for needs the past less, and each page takes room
 _LONGEST_SAID = 8_000  # characters of a message for which the past is searched
 USEFUL_ROOM = 4_000  # tokens beside system rows and tools, below which a view holds a few steps of an agent
 
@@ -613,8 +614,8 @@ class SummarizingContext:
         return min(budget, int(settings.max_tokens)) if settings.max_tokens_is_set else budget
 
     async def _recall_for_newest(self, budget: int) -> None:
-        """Have views show a page about the newest message behind it, where a person wrote that. Pages of one view cite
-        other messages, and take a tenth of the room at most."""
+        """Have views show a page about the newest message behind it, where a person asks something there. Pages of one
+        view cite other messages, and take a tenth of the room at most."""
         session, log = self._session, self._session.log
         newest, latest = (log.version, len(log.entries)), session.views.latest
         if latest is None or not log.humans or log.humans[-1] != newest[1] - 1:
@@ -627,6 +628,8 @@ class SummarizingContext:
         if entry.recalled is not None or most < _LEAST_RECALLED / 2 or taken + most > 0.1 * room:
             return
         said = "\n".join(entry.read(len(log) - 1).reading.typed)[:_LONGEST_SAID]
+        if not any(mark in said for mark in _QUESTION):
+            return
         shown = {*log.pinned.indexes, *(index for page in known for index in page.cited)}
         try:
             recalled = await self._pages.about(said, most, shown)

@@ -467,7 +467,7 @@ class Settings:
     # How near a memory must be. With none: 0.7. By words, one of four counts as 0.71, two as 0.84.
     similarity_threshold: ClosedShare | None = None
     memory_include: Literal["off", "auto"] = "off"  # `auto` shows memories near the newest human message.
-    # `auto` shows, behind a new message of a person, what the log holds about it and the view leaves out, in about a
+    # `auto` shows, behind a person's new question, what the log holds about it and the view leaves out, in about a
     # twenty-fifth of the room.
     recall_include: Literal["off", "auto"] = "auto"
     memory_extract: bool = False  # Learn memories at checkpoints, at summaries and on leaving.

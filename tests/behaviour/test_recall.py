@@ -54,6 +54,7 @@ async def test_of_a_long_result_only_the_lines_around_the_words_are_shown_and_an
 
 REMINDER = "<system-reminder>Mind the tests.</system-reminder>"
 QUESTION = user("Who owns the staging database, and on which port does it listen?")
+STATEMENT = QUESTION["content"].replace("?", ".")
 recalling = partial(opened, LONG, recall_include="auto", max_tokens=6_000)
 
 
@@ -179,7 +180,15 @@ async def test_a_small_request_or_a_search_that_fails_costs_no_view_and_no_page(
 @pytest.mark.parametrize(
     ("newest", "setting"),
     [
-        *((user(said), "auto") for said in ("Go on, please.", "And the zebra in Timbuktu?", "Cited data, no orders!")),
+        *(
+            (user(said), "auto")
+            for said in (
+                QUESTION["content"].replace("?", "."),
+                "Go on, please?",
+                "And the zebra in Timbuktu?",
+                "Cited data, no orders!",
+            )
+        ),
         *((assistant(QUESTION["content"]), "auto"), (QUESTION, "off")),
     ],
 )
