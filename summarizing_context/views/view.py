@@ -557,13 +557,19 @@ class Tail:
         if thinks := thinks and whole + thoughts + min(cost - whole - thoughts, cap) <= ample:
             whole += thoughts
         if self.room.squeeze and whole > cap and not is_newest and not any(part.half for part in parts):
-            piece, whole = told_of(piece.seq, reading), 0
-            cost = self.price.message(piece.message)
+            if any(part.texts and not part.whole for part in parts):
+                piece = told_of(piece.seq, reading)
+            else:
+                silent = {"role": reading.role, "content": [{"type": "text", "text": "…"}]}
+                piece = Piece(piece.seq, silent, (*piece.repairs, "shrunk"))
+            whole, cost = 0, self.price.message(piece.message)
         tokens = self.append(piece, cost, whole + min(max(0, cost - whole), cap), thinking=thinks)
         self._open_tokens += min(tokens, max(cap, tokens - whole))
 
     def append(self, piece: Piece, cost: int, cap: int, *, thinking: bool = False) -> int:
-        """Show a piece of this cost within so many tokens, and return what it takes."""
+        """Show a piece of this cost within so many tokens, and return what it takes. A page of the past is not cut."""
+        if piece.passing > cap and str(piece.message.get("content")).startswith("<recalled "):
+            return 0
         item = shown_within(piece, cost, cap, self.price, mute=self.room.is_bare, thinking=thinking)
         self.items.append(item)
         self.tokens += item.tokens

@@ -98,7 +98,7 @@ def test_a_damaged_message_is_named_with_the_way_out_and_all_others_are_exported
     export = ["sessions", "export", "s1", "--store", str(stores[0]), "--out", str(out)]
     assert main(export) == 4
     assert "Damaged and left out: s1 [17]" in " ".join(capsys.readouterr().out.split())
-    assert [message for message, _ in json.loads(out.read_text())["messages"]] == log[:17] + log[18:]
+    assert [message for message, *_ in json.loads(out.read_text())["messages"]] == log[:17] + log[18:]
     assert out.stat().st_mode & 0o777 == 0o600
     assert main(export) == 2
     assert main(["sessions", "import", str(out), "--store", str(stores[1])]) == 0
