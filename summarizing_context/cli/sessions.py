@@ -208,7 +208,6 @@ for _name in OF_ONE:
 
 # A session goes on in another client
 
-_MOST_BYTES = 120_000  # of one argument, which Linux takes up to 131,072 of
 _STARTS: dict[str, tuple[str, set[str], list[str], list[str]]] = {
     # Program, what makes it read a prompt from standard input, its arguments then, and else those before the prompt.
     "claude-code": ("claude", {"-p", "--print"}, [], []),
@@ -248,7 +247,7 @@ def continue_in(
     program, without_screen, at_input, before = _STARTS[client]
     is_read = not without_screen.isdisjoint(rest)
     started = [program, *rest, *(at_input if is_read else [*before, prompt])]
-    if not is_read and (size := len(prompt.encode())) > _MOST_BYTES:
+    if not is_read and (size := len(prompt.encode())) > 120_000:  # of one argument, which Linux takes up to 131,072 of
         raise InputError(f"--budget: the view takes {size:,} bytes, too many for a prompt; try --budget 20k")
     document = {"session": settings.session_id, "client": client, "messages": len(log), "prompt": prompt}
     if dry_run:

@@ -49,8 +49,6 @@ _SHAPES_NO_VIEW = re.compile(  # settings of places, the session, the machine an
     "|similarity_threshold|checkpoint_interval_messages|memory_include|memory_extract"
 )
 
-_MAX_PROBES = 200  # of one cut
-_MAX_REFERENCE_CHARS = 400  # a longer argument is content rather than a reference
 _GOLD = ("rubric", "answer", "ideal_answer", "ideal_summary", "instruction_being_tested", "preference_being_tested")
 _SMALL_WORDS = re.compile(r"(?i)\A(?:(?:a|an|and|at|by|for|from|her|his|in|is|it|of|on|the|to)(?: |\Z))+")
 _MAX_MENTIONS = 5  # messages of a chat: what more of them say may stand in a view for another reason
@@ -197,7 +195,7 @@ def read_messages(messages: Sequence[Message]) -> list[Read]:
             arguments += part.texts[:1] if given is None else map(str, _leaves(given))
         used: dict[str, None] = {}
         for text in arguments:
-            if len(text) <= _MAX_REFERENCE_CHARS:
+            if len(text) <= 400:  # a longer argument is content rather than a reference
                 bare = text.strip()
                 if 4 <= len(bare) <= 40 and bare.isalnum() and any(map(str.isdigit, bare)) and not bare.isdigit():
                     used[bare] = None
@@ -258,7 +256,7 @@ def hindsight(reads: Sequence[Read], cut: int, budget: int) -> list[Question]:
                     asked = f"What message {at} needs"
                     found[value] = Question(f"{at}: {value}", kind, asked, around, [*evidence], [value])
         shown.update(message.seen, message.used)
-    return list(found.values())[:_MAX_PROBES]
+    return list(found.values())[:200]  # of one cut
 
 
 # Published data sets

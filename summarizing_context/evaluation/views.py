@@ -49,7 +49,6 @@ MECHANICAL = ("tail", "masking", "cliff")  # arms that need neither this package
 OTHERS = (COMPACT, "compact_reread", *MECHANICAL)  # arms without this package
 
 RESULT, CALLS, THINKS = "tool result", "assistant calls", "assistant thinks"  # who says a text
-_SMALLEST = 40  # tokens: less is not worth a clipped message
 _FRAME = 2  # tokens around a message
 
 _SHELL_READ = re.compile(r"^\s*(?:cat|nl|head|tail|sed)\b[^|;&<>]*?\s(?P<path>[\w@~./+-]*[\w/][.][\w.]{1,12})\s*$")
@@ -355,7 +354,7 @@ def newest(groups: Sequence[list[Part]], tokens: int) -> tuple[list[Part], int]:
     found: list[Part] = []
     for at, group in reversed([*enumerate(groups)]):
         if (size := cost(group)) > tokens:
-            if tokens < _SMALLEST:
+            if tokens < 40:  # tokens: less is not worth a clipped message
                 return found, at + 1
             clipped_group = fitted(group, tokens)
             if not clipped_group and len(group) > 1:  # not even clipped: its newest parts

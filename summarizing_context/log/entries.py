@@ -78,7 +78,6 @@ def recipe_hash(recipe: Mapping[str, object]) -> str:
 
 
 _LONG_TEXT = 200_000  # bytes of a message that is not read on the event loop
-_LABEL_TOKENS = 4  # what rendering adds to each part
 
 
 class Role(IntEnum):
@@ -180,7 +179,7 @@ def make_entry(message: Message, counter: TokenCounter, data: bytes | None = Non
         critical=reading.critical,
         hook=isinstance(metadata, dict) and metadata.get("source") == "hook",
         ephemeral=reading.ephemeral,
-        size=MESSAGE_TOKENS + estimate + _LABEL_TOKENS * len(reading.parts),
+        size=MESSAGE_TOKENS + estimate + 4 * len(reading.parts),  # what rendering adds to each part
         text_tokens=read + sum(map(counter.count, reading.unread)),
         media=reading.media,
         content=content_digest(reading),

@@ -77,7 +77,6 @@ FOUR = 4  # segments of the smallest merge
 BLOCKS = (FOUR, *(FOUR**power for power in range(3, 10)))  # segments of a block: 4, 64, 256, 1,024 and so on
 BEHIND = 0.3  # of a header's target: about what the leaves behind a new merge take
 MERGED = 0.6  # of a header's target, that merges take before the wide one moves on
-_AHEAD = 0.75  # of the target, from which on the next merge is made
 FRAME = 20  # tokens of a block around its text
 
 
@@ -156,7 +155,7 @@ def next_merges(place: HeaderPlace, tokens: Callable[[Node], int | None], segmen
     if before + rest <= target and merges:
         rests[start] = rest
     stops = by_four(rests, target)
-    if not stops or before + rest < _AHEAD * target:
+    if not stops or before + rest < 0.75 * target:  # of the target, from which on the next merge is made
         return []
     wanted = BEHIND * target - max(0.0, target - before - rest)  # what is still to come will stand behind it too
     stop = min(stops, key=lambda stop: abs(stops[stop] - wanted))

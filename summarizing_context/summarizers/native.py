@@ -18,8 +18,6 @@ from summarizing_context.summarizers.verification import Refusal
 Message = Mapping[str, Any]
 
 MOST_INSTRUCTIONS = 16_384  # characters that Anthropic takes
-_BETA = "compact-2026-09-04"  # of each request to Anthropic that asks for a block, or carries one
-_MOST_WRITTEN = 16_000  # tokens of a block, with what the model thinks before
 
 
 class NativeRequest(NamedTuple):
@@ -49,13 +47,13 @@ class Compactor:
                 reply = await self._model.connection.request(
                     "beta.messages.with_streaming_response.create",
                     model=asked.model,
-                    max_tokens=_MOST_WRITTEN,
+                    max_tokens=16_000,  # tokens of a block, with what the model thinks before
                     messages=[
                         {name: value for name, value in row.items() if name != "metadata" and not name.startswith("_")}
                         for row in (*asked.head, *asked.messages)
                     ],
                     compaction={"type": "summarize", "instructions": asked.instructions},
-                    betas=[_BETA],
+                    betas=["compact-2026-09-04"],  # of each request to Anthropic that asks for a block, or carries one
                     **{name: value for name, value in beside.items() if value},
                 )
                 content, reason = reply["content"], reply["stop_reason"]

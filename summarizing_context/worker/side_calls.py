@@ -40,10 +40,8 @@ from summarizing_context.summarizers.resilience import ResilientSummarizer
 from summarizing_context.summarizers.sdk import Fault
 from summarizing_context.worker.worker import Worker
 
-_LONGEST_QUOTE = 300  # characters; what is longer is a document that was pasted
 _TYPED = 8_000  # characters that are enough for a request
 _SEGMENTS = 8  # that a message waits for at most, and no more than stand before its own
-_REQUEST = 16_000  # characters
 _KNOWN = 40  # rules that a request lists
 _LONGEST, _HEAD, _TAIL = 6_000, 4_000, 2_000  # characters of a message, and what stays of a longer one
 _REPLY = 600  # tokens
@@ -96,7 +94,7 @@ def _found(quote: str, named: int, typed: Sequence[str]) -> tuple[int, str] | No
     """The message in which a quote stands, the nearest to the one that is named, and the quote as it stands there,
     whatever its white space and quotation marks; None where it stands in none, is no phrase, or is a whole document."""
     words = _words(quote)
-    if len(words) > _LONGEST_QUOTE or len(words.split()) < 2:
+    if len(words) > 300 or len(words.split()) < 2:  # characters; what is longer is a document that was pasted
         return None
     pattern = r"\s+".join(map(re.escape, words.split()))
     # no word is cut, in scripts that put spaces between them
@@ -178,7 +176,7 @@ class RuleCalls:
                     text = f"{text[:_HEAD]}\n[… {left_out} characters left out …]\n{text[-_TAIL:]}"
                 text = text.strip()
                 length += len(text) + _LABEL
-                if messages and length > _REQUEST:
+                if messages and length > 16_000:  # characters
                     break
                 messages.append((index, entry, text))
             content = encodable(render_typed(lines, [text for _, _, text in messages if text]))

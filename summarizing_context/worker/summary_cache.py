@@ -37,8 +37,6 @@ from summarizing_context.summarizers.extractive.lines import lines_about
 from summarizing_context.summarizers.extractive.summarizer import cut_to, skim, summarize_extractively
 
 _FULL_READ = 40_000  # estimated tokens that one activation may have extracted at leisure; beyond that it skims
-_SKIM_TOKENS = 100
-_REREAD = 64  # segments whose summaries a longer merge reads
 _LEAST_MERGE = 40  # tokens of an extractive one
 _MOST_TOPIC = 500  # characters
 _NOTE_READ = 64_000  # tokens of the covered past, the newest, that a note is made from
@@ -246,7 +244,7 @@ class SummaryCache:
                 if is_thorough := self._allowance >= 0:
                     text = summarize_extractively(content, kind="segment", max_tokens=self.leaf_tokens)
                 else:
-                    text = skim(content, min(_SKIM_TOKENS, self.leaf_tokens))
+                    text = skim(content, min(100, self.leaf_tokens))
                 is_own = is_thorough and not self.by_model
                 self._stand_ins[hash] = NodeText(text, "extractive" if is_own else "stand-in", 1)
                 self.seen.add(hash)
@@ -276,7 +274,7 @@ class SummaryCache:
         if node.width == 1:
             most, content = min(max_tokens, 4 * self.leaf_tokens), self._log.source(node.start)()
             return NodeText(summarize_extractively(content, kind="segment", max_tokens=most), "extractive", 1)
-        again = max(node.start, node.stop - _REREAD)
+        again = max(node.start, node.stop - 64)  # segments whose summaries a longer merge reads
         older = [Node(node.start, again)] if again > node.start else []
         texts = [self.text_of(each) for each in (*older, *Node.leaves(again, node.stop))]
         children = render_children([text.text for text in texts])

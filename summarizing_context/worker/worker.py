@@ -49,7 +49,6 @@ from summarizing_context.worker.summary_cache import SummaryCache
 _CLAIM = 300.0  # seconds; other hosts wait no longer for one that lives
 _ASKED = 1_200  # characters of a request that stand as context
 _SHARE = 0.4  # of its source that a summary may take
-_STOP_WITHIN = 1.5  # seconds
 _ASKED_AT_ONCE = 32  # of a pool of workers, by one session
 _LAG, _PIECE = 1_000, 8_000  # tokens unread in the ledger from which on it is read ahead, and read in one go
 
@@ -193,7 +192,7 @@ class Worker:
         owner, self._owner = self._owner, None
         if owner is not None:
             owner.cancel()
-            await asyncio.wait({owner}, timeout=_STOP_WITHIN)
+            await asyncio.wait({owner}, timeout=1.5)  # seconds
             if not owner.done():
                 logger.warning("the worker did not end in time and was abandoned")
         await self._save_failure()

@@ -58,7 +58,9 @@ async def test_a_reminder_that_moves_to_the_newest_message_costs_no_activations(
     async with between(budget=BUDGET) as (fake, address):
         client = AnthropicAgent(address)
         client.reminder = "<system-reminder>Mind the tests.</system-reminder>"
-        await client.steps(20)
+        await client.steps(18)
+        for step in range(3):
+            await client.step(f"What did step {step} read?")
         told = await status(address)
     reasons = [record["activation"] for record in told["records"]]
     assert set(reasons) == {None, "high_water"}

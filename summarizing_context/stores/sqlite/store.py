@@ -45,7 +45,6 @@ _SQL = {  # by name
 }
 
 APPLICATION_ID = 0x53435458  # "SCTX"; `file` and other tools show it
-_CHECKED_WHOLE = 64 << 20  # bytes; of larger files only the list of sessions is checked
 _SUFFIXES = ("", "-wal", "-shm")  # of the file, and of those that SQLite adds while it is open
 _creating = threading.Lock()  # closing the new file would drop the locks that another store here has on it by then
 
@@ -225,7 +224,7 @@ def _checked_version(path: Path, busy_timeout: float) -> int:
     def check(connection: Database) -> int:
         if version := connection.pragma("user_version"):  # else another process has begun it a moment ago
             relational.check_version(version, str(path), "use another file. The file")
-        part = "1" if size <= _CHECKED_WHOLE else "sessions"
+        part = "1" if size <= (64 << 20) else "sessions"  # bytes; of larger files only the list of sessions is checked
         if connection.execute(f"pragma quick_check({part})").fetchone() != ("ok",):
             raise StoreCorruptError(f"{path}: {_DAMAGED}")
         return version

@@ -33,7 +33,7 @@ export function drawActivations(state) {
     make("th", { scope: "row" }, link(`#${one.number}`, () => showActivation(state.session, one.number), { "aria-label": `Activation ${one.number}: what left the view` })),
     [moment(one.time), one.why, `${number(one.tokens_before)} → ${number(one.tokens_after)}`].map((shown) => make("td", {}, shown)),
     [number(one.prefix_kept), number(one.resent), `${number(one.covered_from)} → ${number(one.covered_to)}`].map((shown) => make("td", { class: "amount" }, shown))));
-  const heads = ["no.", "when", "why", "tokens before → after", "prefix kept", "sent anew", "messages covered"];
+  const heads = ["no.", "when", "why", "tokens before → after", "prefix kept", "sent again", "messages covered"];
   fill("activations", rows.length
     ? table("activations", "When the view changed, the newest first. Open one to see what left the view.", heads, rows)
     : note(state.covered ? "No activation yet: the next view would be the first." : "No activation yet: the whole log is in the view."));

@@ -22,7 +22,7 @@ returning set_config('lock_timeout', '10s', true), set_config('idle_in_transacti
 -- newest_batch: the newest transaction of a writer that was committed; waits for one that is still under way
 select batch from store.writers where id = :writer for update;
 
--- guard: nobody else does this until the transaction ends
+-- guard: no other does this until the transaction ends
 select pg_advisory_xact_lock(hashtextextended('store.guard ' || :what, 7));
 
 -- take_claim: for this writer, where nobody holds it, its deadline has passed, or the lease of its holder has ended

@@ -10,7 +10,7 @@ values (:session_id, :project, :branch, :stop, :below, :now, :now);
 select project, log_version, pins, updated_at, failed, last_error, last_error_at, budget, title
 from store.sessions where session_id = :session_id;
 
--- lock_session: the writer that has a session, or had it; nobody else changes it until the transaction ends
+-- lock_session: the writer that has a session, or had it; no other changes it until the transaction ends
 select sessions.writer, writers.host, writers.pid
 from store.sessions left join store.writers on writers.id = sessions.writer
 where session_id = :session_id for update of sessions;
@@ -19,7 +19,7 @@ where session_id = :session_id for update of sessions;
 update store.sessions set writer = :writer, fence = fence + 1, project = coalesce(:project, project)
 where session_id = :session_id returning fence;
 
--- check_fence: a session is still this writer's; nobody takes it until the transaction ends
+-- check_fence: a session is still this writer's; no other takes it until the transaction ends
 select 1 from store.sessions where session_id = :session_id and writer = :writer and fence = :fence for update;
 
 -- release_session: if this writer still has it; without an id all that it has
@@ -125,7 +125,7 @@ select id, name, stop, created_at, below, views, pins from store.checkpoints
 where session_id = :session_id and (id = cast(:id as bigint) or name = cast(:name as text))
 order by coalesce(id = cast(:id as bigint), false) desc, id desc limit 1;
 
--- hold_checkpoint: nobody removes it, or the session that it is of, until the transaction ends
+-- hold_checkpoint: no other removes it, or the session that it is of, until the transaction ends
 select 1 from store.checkpoints where id = :id for key share;
 
 -- copy_uses: what a session uses, for its fork too
