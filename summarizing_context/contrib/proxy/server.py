@@ -369,29 +369,39 @@ async def run_behind(
                 own = [f"model_providers.{_CODEX_PROVIDER}={{ {table} }}", f"model_provider={_CODEX_PROVIDER}"]
                 own += ["features.enable_request_compression=false"] if by_chatgpt else []  # views need the text
                 command = [command[0], *(word for option in own for word in ("-c", option)), *command[1:]]
+            process: asyncio.subprocess.Process | None = None
+            early: list[int] = []  # signals that came before it had begun
+
+            def send(number: int) -> None:
+                if process is None:
+                    early.append(number)
+                else:
+                    process.send_signal(number)
+
+            def interrupt() -> None:
+                with contextlib.suppress(OSError), open("/dev/tty", "rb", buffering=0) as terminal:
+                    if os.tcgetpgrp(terminal.fileno()) == os.getpgrp():
+                        return  # Ctrl-C at this terminal reaches the command too
+                send(signal.SIGINT)
+
+            loop, before = asyncio.get_running_loop(), signal.getsignal(signal.SIGINT)
+            loop.add_signal_handler(signal.SIGINT, interrupt)
+            loop.add_signal_handler(signal.SIGTERM, send, signal.SIGTERM)
             try:
                 process = await asyncio.create_subprocess_exec(
                     *command,
                     env={**os.environ, **places},
                     preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
                 )
-            except OSError as error:
-                raise SettingsError(f"{briefly(command[0])} cannot be run: {error.strerror}") from error
-
-            def interrupt() -> None:
-                with contextlib.suppress(OSError), open("/dev/tty", "rb", buffering=0) as terminal:
-                    if os.tcgetpgrp(terminal.fileno()) == os.getpgrp():
-                        return  # Ctrl-C at this terminal reaches the command too
-                process.send_signal(signal.SIGINT)
-
-            loop, before = asyncio.get_running_loop(), signal.getsignal(signal.SIGINT)
-            loop.add_signal_handler(signal.SIGINT, interrupt)
-            loop.add_signal_handler(signal.SIGTERM, process.send_signal, signal.SIGTERM)
-            try:
+                with contextlib.suppress(ProcessLookupError):  # it has ended already
+                    for number in early:
+                        process.send_signal(number)
                 status = await process.wait()
                 status = status if status >= 0 else 128 - status  # as shells tell a signal
                 end_process_in_time(status)
                 return status
+            except OSError as error:
+                raise SettingsError(f"{briefly(command[0])} cannot be run: {error.strerror}") from error
             finally:
                 signal.signal(signal.SIGINT, before)
 
