@@ -51,12 +51,14 @@ class _Walk:
     def run(self, start: int) -> bool:
         """Match everything from log entry `start`; False with `failed` set if that is not what is shown."""
         for index in range(start, len(self.log)):
+            self._take_page(index)
             self._take_notes()
             if self.at == len(self.view) and self._may_be_held_back(index):
                 continue
             self._entry(index)
             if self.failed:
                 return False
+        self._take_page(len(self.log))
         self._take_notes()
         if self.notes:
             self.failed = f"the orphan result of log entry {self.notes[0][0]} is not shown as a note"
@@ -87,9 +89,12 @@ class _Walk:
             return False
         self.repairs.update(found)
         self.at += 1
-        if entry.get("role") == "user" and self.at < len(self.view) and is_page(self.view[self.at]):
-            self.at += 1  # what the log holds about what a person says
         return True
+
+    def _take_page(self, index: int) -> None:
+        """What the log holds about what a person says stands behind it, also behind results that it comes with."""
+        said = index > 0 and self.log[index - 1].get("role") == "user"
+        self.at += said and self.at < len(self.view) and is_page(self.view[self.at])
 
     def _results(self, group: CallGroup) -> None:
         sources = {identity: index for index, identity in group.results}
