@@ -119,6 +119,9 @@ class GroupCutter:
         answers, and whether it begins a turn of the user's. Return the ranges of the groups that it closes, oldest
         first, the ordinal of its first call within its group, and those of the calls that it answers; -1 for none."""
         open_calls, closed = self._open_calls, list[tuple[int, int]]()
+        if open_calls is None and not calls:  # most messages are a group by themselves
+            self.start, self.position = self.position, self.position + 1
+            return [(self.start, self.position)], -1, [-1] * len(answers)
         if open_calls is None or not self._joins(open_calls, calls, answers, turn):
             closed += [] if open_calls is None else [(self.start, self.position)]
             self.start, self._open_calls = self.position, (open_calls := OpenCalls())

@@ -140,7 +140,8 @@ class RuleLog:
     def add(self, index: int, rules: tuple[Rule, ...], verdict: Verdict | None = None) -> None:
         """The message at `index`, which is newer than all before, with what cues tell, and a model's verdict."""
         self.open.append(index)
-        self._by_cues[index] = rules
+        if rules:
+            self._by_cues[index] = rules
         if verdict is not None:
             self.judge(index, verdict)
 
@@ -148,6 +149,8 @@ class RuleLog:
         """A model has said what the rules of an open message are, or is not asked about it again."""
         del self.open[bisect_left(self.open, index)]
         self.verdicts[index] = verdict
+        if verdict.rules or verdict.ends:
+            self._by_cues.setdefault(index, ())
 
     def all(self, cut: float = inf) -> list[StandingRule]:
         """Return every rule in the order of the log, each with the message that ends it: a model says so, or a later
@@ -155,7 +158,7 @@ class RuleLog:
         found: list[StandingRule] = []
         ends: dict[str, int] = {}  # by quote, the next message with which a model says that it ends
         later: dict[tuple[str, str], int] = {}  # the message of the next rule by what it is about
-        for index in reversed([index for index in self._by_cues if index < cut]):
+        for index in sorted((index for index in self._by_cues if index < cut), reverse=True):
             verdict = self.verdicts.get(index, PASSED)
             source: Literal["model", "cues"] = "model" if verdict.given else "cues"
             rules = verdict.rules if verdict.given else self._by_cues[index]
