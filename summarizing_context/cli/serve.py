@@ -100,7 +100,7 @@ def mcp(
         mcp --store run.db
     """
     settings = place.load()
-    find_sessions(settings)  # what is wrong with it is told at once
+    find_sessions(settings)  # fail here if the store cannot be used
 
     from summarizing_context.adapters.mcp import make_server, serve_stdio
 
@@ -131,7 +131,7 @@ def inspect(
     import webbrowser
 
     (host, port, _), settings = options.read_address(listen), place.load()
-    find_sessions(settings)  # what is wrong with it is told at once
+    find_sessions(settings)  # fail here if the store cannot be used
     store = shown_store(settings.store)
 
     from summarizing_context.contrib.inspector import Access, bound_socket, inspector_app, serve

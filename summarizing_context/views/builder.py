@@ -634,8 +634,8 @@ class Viewer:
         return provider_view
 
     def _new_view(self, key: str, room: int) -> ProviderView:
-        """A view for a new room: a smaller one goes on from what the latest of its provider shows, others start with
-        the whole log. It is told if others were shown."""
+        """Return a view for a new room: a smaller one goes on from what the latest of its provider shows, others start
+        with the whole log. Its first activation has a reason if other views were shown before."""
         pending: Reason | None = "provider_changed" if self.provider_views else "restored" if self.reopened else None
         latest = next((one for one in reversed(self.provider_views.values()) if one.provider == key), None)
         name, state, was = key, self._first_state(room), None if latest is None else latest.state
@@ -647,10 +647,10 @@ class Viewer:
                 state = msgspec.structs.replace(was, room=room, staying=staying, whole=Whole())
             else:
                 state = msgspec.structs.replace(state, focus=was.focus, keep_from=was.keep_from)
-            # nothing is told where the latest shows messages only, and each of them whole
+            # no reason where the latest view shows messages only, and each of them whole
             is_plain = not was.head and not any(item.left_out for item in latest.tail.items)
-            is_told = latest.pending or not is_plain or self.reopened
-            pending = None if not is_told else "budget_lowered" if room < was.room else "budget_raised"
+            has_changed = latest.pending or not is_plain or self.reopened
+            pending = None if not has_changed else "budget_lowered" if room < was.room else "budget_raised"
         pinned = bool(self._log.pinned.texts)
         return ProviderView(name, state, self._tail_behind(state), pending=pending, pins_changed=pinned, beside=was)
 

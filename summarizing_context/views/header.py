@@ -765,7 +765,7 @@ def choose_staying(sources: Sources, stop: int, room: Room) -> Staying:
     if 0 <= newest < len(log):
         parts = log.entries[int(newest)].read(0).reading.parts
         bound = price.texts([text for part in parts if part.whole or part.kind == "thinking" for text in part.sent])
-        shown = min(log.cost(int(newest)), bound + room.message_cap(0))  # a long message beside it is shortened
+        shown = min(log.cost(int(newest)), bound + room.message_cap(0))  # its long texts are shortened
         needed = int(1.4 * shown) if shown <= GOING_ON_SHARE * room.shared else 0
     most = max(0, min(room.staying_cap, room.tokens - needed))
     items, left_out, said, left = list[TailItem](), list[int](), set[str](), most - beside

@@ -96,7 +96,7 @@ class Rewriter:
         self._recalled: set[str] = set()  # what names of unnamed clients' sessions begin with
         self._known: dict[str, Known] = {}  # the one used last at the end
 
-        # what is told of the work
+        # for the status
         self.models = load_models(proxy.settings.prices)
         self._records: deque[Record] = deque(maxlen=500)  # the newest at the end
         self._total = self._plugin_views = 0
