@@ -1,6 +1,6 @@
 """The session in memory: entries, groups, segments, kept up as messages come.
 
-Appending is O(1) amortised. It knows nothing of summaries, providers or stores.
+Appending is O(1) amortised. It knows nothing of how summaries are made, nor of how a store keeps it.
 """
 
 from __future__ import annotations
@@ -210,7 +210,7 @@ BoundThinking = Literal["kept", "asked", "left_out", "free"]
 
 @dataclass(eq=False)
 class MessageLog:
-    """A growing log. `add` and `fill` add to it; everything else reads."""
+    """A growing log. `fill` adds to it, `replace` makes it another one."""
 
     settings: Settings
     _: KW_ONLY

@@ -217,9 +217,11 @@ class Pages:
             return None
         matches, left_out = await self._matches(terms)
         left_out = [one for one in left_out if one.kind == "message" and one.start not in shown]
+        if not left_out:
+            return None
         page = await self._excerpts(terms, matches, left_out, max_tokens, room)
         asked, found = stems(said), stems(page.text.partition(_PREFACE)[2])
-        if not left_out or len(asked & found) < max(2, len(asked) / 2):
+        if len(asked & found) < max(2, len(asked) / 2):
             return None
         cited = map(int, re.findall(r"^\[message (\d+):", page.text, re.MULTILINE))
         return Recalled.made(page.text, self._count(page.text), cited)

@@ -35,7 +35,8 @@ NOWHERE: Places = MappingProxyType({})
 
 
 class StoredVerdict(NamedTuple):
-    """What a model said of the rules in one message. The store does not look into it."""
+    """What was found about one message: the rules in it, as a model said, or a page of the past behind it. The store
+    does not look into it."""
 
     digest: bytes  # names the message by its bytes
     version: str  # of how it was asked for
@@ -206,7 +207,7 @@ class Store(Protocol):
         """Keep what a session has pinned, in the place of what it had. Checkpoints and forks keep it too."""
 
     async def save_verdicts(self, session_id: str, rows: Sequence[tuple[int, StoredVerdict]]) -> None:
-        """Keep verdicts on messages that are in the log, each with its place, unless they are kept already."""
+        """Keep what was found about messages that are in the log, each with its place, unless they are kept already."""
 
     async def save_facts(self, session_id: str, rows: Sequence[tuple[int, bytes]]) -> None:
         """Put facts, each with the place of its message in the log, in the place of those that were stored with it, for

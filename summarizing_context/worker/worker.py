@@ -187,7 +187,7 @@ class Worker:
         return not self._stopped
 
     async def stop(self) -> None:
-        """End every task, within two seconds."""
+        """End every task, within two seconds, and keep what failed last."""
         self._stopped = True
         owner, self._owner = self._owner, None
         if owner is not None:

@@ -17,6 +17,7 @@ from .shapes import Message, answered_ids, blocks, called_ids, canonical, canoni
 
 COUNT = re.compile(r"^\[(\d+) calls? left out\]$")
 PAGE = re.compile(r'<recalled messages="\d+-\d+" detail="recall">\n.*\n</recalled>', re.DOTALL)
+CITED = re.compile(r"^\[message (\d+)[:\]]", re.MULTILINE)
 MUTE = re.compile(r"…|\[… \d+ tokens left out …\]|\[\d+ calls? left out\]")
 
 
@@ -92,9 +93,17 @@ class _Walk:
         return True
 
     def _take_page(self, index: int) -> None:
-        """What the log holds about what a person says stands behind it, also behind results that it comes with."""
-        said = index > 0 and self.log[index - 1].get("role") == "user"
-        self.at += said and self.at < len(self.view) and is_page(self.view[self.at])
+        """What the log holds about a person's question stands behind it, also behind results that it comes with. It
+        cites messages of the log."""
+        asked = self.log[index - 1] if index else {}
+        if (
+            asked.get("role") == "user"
+            and "?" in str(asked)
+            and self.at < len(self.view)
+            and is_page(self.view[self.at])
+        ):
+            cited = [int(number) for number in CITED.findall(str(self.view[self.at]["content"]))]
+            self.at += bool(cited) and max(cited) < len(self.log)
 
     def _results(self, group: CallGroup) -> None:
         sources = {identity: index for index, identity in group.results}

@@ -124,7 +124,7 @@ def queries_for(schema: str) -> dict[str, str]:
 
 
 class PostgresConnection:
-    """A `Connection` for the engine's thread, with the sessions that its `writer` has; None where it only reads."""
+    """A `Connection` for the engine's thread, of this `writer`; None where it only reads."""
 
     def __init__(self, address: Address, writer: str | None, *, is_leaving: Callable[[], bool]) -> None:
         self._address = address
@@ -132,7 +132,7 @@ class PostgresConnection:
         self._is_leaving = is_leaving
         self.writer = writer
         self._batch = 0  # the number of the transaction
-        self._lost_at: float | None = None  # the same, while the server cannot be reached
+        self._lost_at: float | None = None  # by the clock, while the server cannot be reached
         self.raw = self._connect()
 
     def rollback(self) -> None:

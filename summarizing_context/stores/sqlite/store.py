@@ -358,7 +358,8 @@ class SqliteStore(RelationalStore):
         waits_for_disk: bool = True,
     ) -> None:
         where = None if str(path) == ":memory:" else Path(os.path.realpath(path))
-        file = self._file = File(where, busy_timeout or (30.0 if waits_for_disk else 5.0), max_pages, waits_for_disk)
+        wait = (30.0 if waits_for_disk else 5.0) if busy_timeout is None else busy_timeout
+        file = self._file = File(where, wait, max_pages, waits_for_disk)
         super().__init__(str(where or ":memory:"), where and file, partial(SqliteEngine, file), read_only=read_only)
 
     async def purge(self) -> int:
