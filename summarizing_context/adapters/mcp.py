@@ -13,7 +13,7 @@ from typing import Any, get_args
 from summarizing_context.adapters.open_sessions import opened_store
 from summarizing_context.assembly import open_context
 from summarizing_context.errors import MissingExtraError, NodeNotFoundError, SettingsError, StoreError, briefly
-from summarizing_context.messages.fences import fence
+from summarizing_context.messages.text import fence
 from summarizing_context.retrieval.pages import Detail
 from summarizing_context.retrieval.tools import COMPACT_TOOL, answer_compact, number_argument, text_argument
 from summarizing_context.retrieval.tools import Tool as ToolForm

@@ -40,7 +40,7 @@ from summarizing_context.evaluation.datasets import (
 from summarizing_context.evaluation.replay import for_each
 from summarizing_context.evaluation.report import EVIDENCE, HELD, RIGHT, Answer, Asked, Report, Spent, Viewed
 from summarizing_context.evaluation.views import Case, Message, Text, compaction
-from summarizing_context.messages.fences import fence
+from summarizing_context.messages.text import fence
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.settings import PROVIDERS, Settings
 from summarizing_context.summarizers.base import Summarizer

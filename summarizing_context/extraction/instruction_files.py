@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from summarizing_context.messages.fences import split_pieces
 from summarizing_context.messages.reading import Reading
+from summarizing_context.messages.text import split_pieces
 
 _MARKS = re.compile(  # without any of these in its bytes a message holds no such file
     rb"Conte(?:nts of |xt from: )|AGENTS\.md instructions|Instructions from: |<(?:user_instructions>|context_file)"

@@ -22,7 +22,6 @@ from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from summarizing_context.log.entries import PlacedMessage
-from summarizing_context.messages.fences import fence
 from summarizing_context.messages.reading import (
     SHAPES,
     TEXT,
@@ -38,6 +37,7 @@ from summarizing_context.messages.reading import (
     shape_of,
     text_block,
 )
+from summarizing_context.messages.text import fence
 
 MAX_HELD = 24  # split call lines that wait together, beside the first
 MAX_TURN = 96  # rows of a group while a call is held open

@@ -25,7 +25,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from summarizing_context.errors import MessageError, StoreCorruptError
-from summarizing_context.messages.fences import is_put_in, split_pieces, stand_between
+from summarizing_context.messages.text import is_put_in, split_pieces, stand_between
 
 # -- what may enter
 

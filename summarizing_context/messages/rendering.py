@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from summarizing_context.concurrency import YieldNow, never_yield
-from summarizing_context.messages.fences import split_pieces
 from summarizing_context.messages.reading import Part, Reading
+from summarizing_context.messages.text import split_pieces
 from summarizing_context.messages.tokens import estimate_text
 
 RENDERER_VERSION = "2"

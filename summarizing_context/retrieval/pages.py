@@ -23,9 +23,9 @@ from summarizing_context.errors import NodeNotFoundError, SettingsError, briefly
 from summarizing_context.log.entries import Entry, Recalled
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import HeaderNode, Node
-from summarizing_context.messages.fences import fence
 from summarizing_context.messages.rendering import BREAKS, Count, between_lines, cut_middle, fitting, parts_by_author
 from summarizing_context.messages.search_terms import query_terms, stems, words_of
+from summarizing_context.messages.text import fence
 from summarizing_context.retrieval.search import check_query
 from summarizing_context.stores.base import Match, Scope, SearchIndex
 from summarizing_context.summarizers.extractive.summarizer import brief_of

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from summarizing_context.errors import MemoryNotFoundError, NodeNotFoundError, SettingsError, StoreError, briefly
 from summarizing_context.log.kept_texts import COMPACT, MAX_NOTE
-from summarizing_context.messages.fences import fence
+from summarizing_context.messages.text import fence
 from summarizing_context.retrieval.pages import Detail, Pages
 from summarizing_context.retrieval.search import Memory
 from summarizing_context.views.header import memory_text

@@ -30,7 +30,7 @@ from summarizing_context.errors import (
     SummarizerRefused,
     SummarizerTimeout,
 )
-from summarizing_context.messages.fences import fence
+from summarizing_context.messages.text import fence
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 from summarizing_context.summarizers.verification import Refusal as Refusal
 from summarizing_context.summarizers.verification import plain_reply, readable

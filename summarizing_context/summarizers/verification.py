@@ -22,8 +22,8 @@ from importlib.resources import files
 from typing import Any, NamedTuple
 
 from summarizing_context.errors import SummarizerRefused
-from summarizing_context.messages.fences import folded
 from summarizing_context.messages.search_terms import stems
+from summarizing_context.messages.text import folded
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 from summarizing_context.summarizers.extractive.lines import escape_labels

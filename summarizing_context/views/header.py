@@ -26,7 +26,6 @@ from summarizing_context.log.kept_texts import KeptText, PlanItems, StandingRule
 from summarizing_context.log.ledger import Ledger, SessionLedger
 from summarizing_context.log.message_log import MessageLog, Pin
 from summarizing_context.log.tree import BEHIND, FOUR, FRAME, MERGED, Cut, HeaderNode, Node, NodeText, by_four
-from summarizing_context.messages.fences import fence, neutral
 from summarizing_context.messages.reading import (
     Message,
     blocks_of,
@@ -41,6 +40,7 @@ from summarizing_context.messages.reading import (
     state_names,
     without_thinking,
 )
+from summarizing_context.messages.text import fence, neutral
 from summarizing_context.messages.tokens import MESSAGE_TOKENS, Price
 from summarizing_context.settings import Settings
 from summarizing_context.summarizers.extractive.lines import without_rules

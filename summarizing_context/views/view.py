@@ -24,7 +24,6 @@ from summarizing_context.log.entries import Bounds, PlacedMessage
 from summarizing_context.log.groups import NOTES, LogGroup, Piece, Repair, note, present, show_groups
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import Cut, HeaderNode, Node
-from summarizing_context.messages.fences import fence, within_fence
 from summarizing_context.messages.reading import (
     BESIDE_CONTENT,
     CHAIN,
@@ -58,6 +57,7 @@ from summarizing_context.messages.reading import (
     without_wire_content,
 )
 from summarizing_context.messages.rendering import LEAST_CUT, LEAST_KEPT, SHORT_MARK_TOKENS, cut_middle
+from summarizing_context.messages.text import fence, within_fence
 from summarizing_context.messages.tokens import MESSAGE_TOKENS, Price
 from summarizing_context.settings import HIGH_WATER, Count, Positive, Settings
 from summarizing_context.stores.base import NewActivation

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from summarizing_context import SummaryJob
-from summarizing_context.messages.fences import fence
+from summarizing_context.messages.text import fence
 from tests.summarizers.scripted import job
 
 from .mocking import mocked

@@ -13,8 +13,8 @@ from contextlib import suppress
 from typing import Any
 
 from summarizing_context.messages import reading
-from summarizing_context.messages.fences import fence
 from summarizing_context.messages.reading import Message, content_texts, encodable
+from summarizing_context.messages.text import fence
 from summarizing_context.messages.tokens import MESSAGE_TOKENS, estimate_text
 
 _FIELDS: dict[str, dict[str, Any]] = {  # what a block of each type must have
