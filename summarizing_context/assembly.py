@@ -17,6 +17,7 @@ from typing import Any, NoReturn, Protocol, cast
 from summarizing_context.concurrency import Clock, Events, WorkerThread, choose_clock, running_loop
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import MissingExtraError, SettingsError
+from summarizing_context.extraction.facts import decisions
 from summarizing_context.log.entries import Intake
 from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import Foreground, MessageLog
@@ -30,7 +31,6 @@ from summarizing_context.settings import PROVIDERS, Settings, is_address
 from summarizing_context.stores.base import SessionStore, VectorStore
 from summarizing_context.stores.sqlite.store import SqliteStore
 from summarizing_context.summarizers.base import Summarizer
-from summarizing_context.summarizers.extractive.lines import decisions
 from summarizing_context.summarizers.extractive.summarizer import ExtractiveSummarizer
 from summarizing_context.summarizers.native import Compactor
 from summarizing_context.summarizers.providers import make_caller, make_model

@@ -29,9 +29,8 @@ import msgspec
 
 from summarizing_context.errors import SettingsError, TranscriptError
 from summarizing_context.evaluation.views import Case, Message, Text, parts_of, text_of
-from summarizing_context.extraction import WORDS
-from summarizing_context.extraction.tool_calls import parsed
-from summarizing_context.messages.reading import read_message
+from summarizing_context.extraction.facts import WORDS
+from summarizing_context.messages.reading import parsed, read_message
 from summarizing_context.messages.tokens import MESSAGE_TOKENS, estimate_text
 from summarizing_context.settings import PLACES, Settings
 from summarizing_context.stores.private_files import replace_private

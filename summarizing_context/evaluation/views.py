@@ -24,9 +24,8 @@ from summarizing_context.assembly import open_context
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import BudgetError, SummarizerRefused
 from summarizing_context.evaluation.replay import Recorder, Tally
-from summarizing_context.extraction.tool_calls import parsed
 from summarizing_context.messages.reading import Message as Message
-from summarizing_context.messages.reading import read_message
+from summarizing_context.messages.reading import parsed, read_message
 from summarizing_context.messages.search_terms import stems
 from summarizing_context.messages.tokens import Price, estimate_text
 from summarizing_context.settings import Settings, without_default_cap

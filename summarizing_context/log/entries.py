@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from summarizing_context.errors import StoreCorruptError
+from summarizing_context.extraction.facts import read_traits
 from summarizing_context.extraction.rules import Rule, are_cues_compiled, cue_rules, cues_version
-from summarizing_context.extraction.tool_calls import read_traits
 from summarizing_context.messages.reading import (
     Message,
     Reading,

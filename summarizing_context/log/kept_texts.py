@@ -14,12 +14,18 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any, Literal, NamedTuple
 
-from summarizing_context.extraction import tool_calls
-from summarizing_context.extraction.instruction_files import instruction_files, may_hold_files
-from summarizing_context.extraction.rules import Rule, rule_topic
-from summarizing_context.extraction.tool_calls import Item, ToolRules, changes_one, numbered_task
+from summarizing_context.extraction.facts import (
+    Item,
+    ToolRules,
+    changes_one,
+    numbered_task,
+    plan_in_call,
+    plan_in_result,
+)
+from summarizing_context.extraction.rules import Rule, instruction_files, may_hold_files, rule_topic
 from summarizing_context.log.entries import PASSED, Entry, Role, Verdict
 from summarizing_context.log.ledger import SAID, Fact
+from summarizing_context.messages.reading import parsed
 
 COMPACT = "context_compact"  # the tool with which an agent says that a task is done; clients set words before it
 MAX_NOTE = 2_000  # characters of what it keeps
@@ -79,7 +85,7 @@ class KeptTexts:
                 if call[1]:
                     self._take_plan(index, "\n".join(part.texts), *call)
                 else:
-                    self._take_note(call[0], tool_calls.parsed(call[2] or "{}"))
+                    self._take_note(call[0], parsed(call[2] or "{}"))
 
     def _take_note(self, made_by: int, given: Any) -> None:
         kept = (given.pop("keep", None) or "") if isinstance(given, dict) else None
@@ -91,11 +97,11 @@ class KeptTexts:
     def _take_plan(self, index: int, said: str, made_by: int, keys: tuple[str, ...], arguments: str) -> None:
         """Take the plan that a call has written, or that the result at `index` tells."""
         before = self._newest
-        if (items := tool_calls.plan_in_call(arguments, keys, before.items)) is not None:
+        if (items := plan_in_call(arguments, keys, before.items)) is not None:
             index = made_by
             if changes_one(keys):
                 items = numbered_task(said, items) or items
-        elif (items := tool_calls.plan_in_result(said, keys)) is None:
+        elif (items := plan_in_result(said, keys)) is None:
             return
         if any(item.is_open for item in before.items) and not any(item.is_open for item in items):
             self.done_at, self.done = index, self.done + 1

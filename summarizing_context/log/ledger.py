@@ -15,7 +15,7 @@ from math import inf
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple, get_args
 
-from summarizing_context.extraction.tool_calls import LOOKS, Kind, Touch, touches_of, urls_in
+from summarizing_context.extraction.facts import LOOKS, Kind, Touch, touches_of, urls_in
 from summarizing_context.log.entries import Entry
 from summarizing_context.log.groups import OpenCalls
 from summarizing_context.messages.reading import Part

@@ -24,7 +24,7 @@ import anyio
 import msgspec
 
 from summarizing_context.errors import MessageError
-from summarizing_context.extraction.tool_calls import ToolRules, rank_groups
+from summarizing_context.extraction.facts import ToolRules, rank_groups
 from summarizing_context.log import entries as kept
 from summarizing_context.log.entries import Bounds, Entry, PlacedMessage, Recalled, Role, Verdict, message_name
 from summarizing_context.log.groups import GroupCutter, LogGroup, OpenCalls, Piece

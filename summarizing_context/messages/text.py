@@ -240,7 +240,7 @@ def neutral(texts: Iterable[str], *names: str) -> list[str]:
     return safe
 
 
-# -- who wrote a text: a mark of the host's on the row or block decides, then what the text begins with, then tags in it;
+# -- who wrote a text: a mark of the host's on the row or block decides, then its beginning, then tags in it;
 # the words of known clients stand in `client_marks.toml`. In doubt it was not typed: a rule that is missed can be said
 # again, and a false one stands as an order. What a person pasted, such as a log or a review, has no mark: it is typed.
 

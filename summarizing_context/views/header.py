@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from summarizing_context.extraction.tool_calls import LOOKS, Kind
+from summarizing_context.extraction.facts import LOOKS, Kind
 from summarizing_context.log.entries import Bounds, PlacedMessage
 from summarizing_context.log.groups import LogGroup, Piece, present
 from summarizing_context.log.kept_texts import KeptText, PlanItems, StandingRule

@@ -1,26 +1,20 @@
 """The sections of a summary, and lines and sentences that may be kept: what they say, how much each is worth, and the
 choice among them.
 
-Pure, in whole numbers. The weights were learnt from notes that a language model wrote of real sessions. What a sentence
-says, a choice, a fix, or a rule, and how strong a one, is read by the word lists in `statements.toml`: in English,
-German, French, Spanish, Portuguese, Japanese, Chinese and Arabic.
+Pure, in whole numbers. The weights were learnt from notes that a language model wrote of real sessions.
 """
 
 from __future__ import annotations
 
 import re
-import tomllib
-import unicodedata
 from bisect import bisect
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
-from importlib.resources import files
 from typing import NamedTuple
 
-from summarizing_context.extraction import WORDS
+from summarizing_context.extraction.facts import MARKUP, WORDS, error_lines, folded, statements
 from summarizing_context.extraction.rules import cue_rules, rule_strength
-from summarizing_context.extraction.tool_calls import error_lines
 from summarizing_context.messages.search_terms import stems
 from summarizing_context.messages.text import (
     GONE,
@@ -359,23 +353,6 @@ def lines_about(content: str, topic: str, max_tokens: int) -> str:
 _WISH_RANK = 2  # of rules: what only begins like one
 _ENDS = 8  # sentences of a long message that are read for rules, at its beginning and at its end
 _GUIDE = re.compile(r"(?i)(?:\.(?:md|mdc|rst|adoc|txt)|(?:^|/)\.?[a-z]*rules)\Z")
-_MARKUP = ("|", "<", "{", "//")
-
-
-def says(kind: str, text: str) -> bool:
-    """Return whether any word or phrase of a list stands in a sentence."""
-    return _lists()[kind].search(_folded(text)) is not None
-
-
-def is_informative(text: str) -> bool:
-    """Return whether a sentence is understood alone: more than three words, and no markup."""
-    return len(_folded(text).split()) > 3 and not (text.startswith(_MARKUP) or text.endswith((":", ",")))
-
-
-def decisions(text: str) -> list[str]:
-    """Return the decisions in one text that a human wrote, word for word."""
-    said = split_prose(cleaned(text))[0]
-    return list(dict.fromkeys(shown(one) for one in said if says("decision", one) and is_informative(one)))
 
 
 def rules_said(text: str, sentences: Sequence[str], *, wishes: bool) -> list[Line]:
@@ -418,11 +395,11 @@ def _rule_rank(said: str) -> int:
     """Return how strong a rule a sentence is: `STRICT_RANK` for one that binds, `_WISH_RANK` for one that only begins
     like a rule, 0 for none."""
     is_open = any(mark in said for mark in "?？؟{=") or said.endswith((":", "(", ","))
-    if is_open or not 5 < len(said) <= 300 or said.startswith(_MARKUP) or re.match(r"\d+:", said):
+    if is_open or not 5 < len(said) <= 300 or said.startswith(MARKUP) or re.match(r"\d+:", said):
         return 0
     if rule_strength(said) == "must":
         return STRICT_RANK
-    lists, text = _lists(), _folded(said)
+    lists, text = statements(), folded(said)
     while lead := lists["leads"].match(text):
         text = text[lead.end() :].lstrip()
     begins = lists["binds_first"].match(text)
@@ -430,24 +407,3 @@ def _rule_rank(said: str) -> int:
     if rank and (lists["no_rule_anywhere"].search(text) or (lists["no_rule_first"].match(text) and not begins)):
         return 0
     return rank
-
-
-def _folded(text: str) -> str:
-    """Return a text in lower case without accents and apostrophes, one space between its words."""
-    text = text.replace("’", "'").replace("'", "").casefold()
-    if not text.isascii():
-        text = "".join(each for each in unicodedata.normalize("NFKD", text) if not unicodedata.combining(each))
-    return " ".join(re.findall(r"\w+", text))
-
-
-@cache
-def _lists() -> Mapping[str, re.Pattern[str]]:
-    """Return a pattern for each list: whole words, but for scripts that part no words."""
-    lists: dict[str, list[str]] = tomllib.loads((files(__package__) / "statements.toml").read_text("utf-8"))
-    patterns: dict[str, re.Pattern[str]] = {}
-    for kind, cues in lists.items():
-        words = sorted(map(_folded, cues), key=len, reverse=True)
-        parted, signs = ("|".join(word for word in words if (word < "\u2e80") is whole) for whole in (True, False))
-        first = "".join(sorted({word[0] for word in words}))  # looked for before all of them are tried
-        patterns[kind] = re.compile(rf"(?=[{first}])(?:\b(?:{parted})\b|{signs or '(?!)'})")
-    return patterns

@@ -15,7 +15,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from summarizing_context.concurrency import WorkerThread, YieldNow, never_yield
-from summarizing_context.extraction import tool_calls as calls
+from summarizing_context.extraction import facts as calls
 from summarizing_context.messages.text import GONE, cleaned, clip, shown, split_prose, words_of
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.summarizers.base import CallStatistics, SummaryJob, SummaryReply
@@ -129,7 +129,7 @@ def _read_segment(content: str, yield_now: YieldNow = never_yield, *, is_quick: 
     for step in erring:
         # the fix: the first sentence soon after that reports one; one that shares a word with the error wins
         soon = [one for one in spoken if step.answered < one.block <= step.answered + 12][:60]
-        fixes = [one for one in soon if lines.is_informative(one.text) and lines.says("fix", one.text)]
+        fixes = [one for one in soon if calls.is_informative(one.text) and calls.says("fix", one.text)]
         related = [one for one in fixes if not set(words_of(step.error)).isdisjoint(one.words)]
         later = passed.get((step.tool, step.command, step.path), -1) > step.at
         fix = f" → {clip(shown((related or fixes)[0].text), 160)}" if fixes else " → passed later" if later else ""
@@ -169,7 +169,7 @@ def _read_segment(content: str, yield_now: YieldNow = never_yield, *, is_quick: 
 
 
 def _is_choice(one: lines.Candidate) -> bool:
-    return one.kind in ("assistant", "thinks") and ("because" in one.text or lines.says("decision", one.text))
+    return one.kind in ("assistant", "thinks") and ("because" in one.text or calls.says("decision", one.text))
 
 
 def _last_of_each(bullets: Sequence[Line]) -> list[Line]:

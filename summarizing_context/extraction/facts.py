@@ -1,6 +1,6 @@
-"""What tool calls and their results say: arguments, commands, files, patches, exit statuses, errors, ids; the table of
-what tools do: which argument names a path, a command, a URL or an identifier, and what the call does to it; what a call
-did to which things; plans and to-do lists as tools write them; and how important messages are, for what they do.
+"""Facts of a session: what tool calls and their results say, by the table of what tools do, which tells what argument
+names a path, a command, a URL or an identifier, and what the call does to it; plans and to-do lists as tools write
+them; decisions in what people say; and how important messages are, for what they do.
 
 Pure, in bounded work: of huge texts both ends are read, or the lines around words that hint at an error. Of a shell
 command only plain words are taken for files. Rules of the table are tried from the top; a host's own come first. What
@@ -11,18 +11,20 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
+import unicodedata
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib.resources import files
 from itertools import dropwhile
 from math import prod
 from typing import Any, Literal, NamedTuple
 
-from summarizing_context.extraction import WORDS
-from summarizing_context.messages.reading import Part, Reading
-from summarizing_context.messages.reading import parsed as parsed
-from summarizing_context.messages.text import cleaned, clip, shown
+from summarizing_context.messages.reading import Part, Reading, parsed
+from summarizing_context.messages.text import cleaned, clip, shown, split_prose
 from summarizing_context.settings import LedgerRule
 
+WORDS: dict[str, Any] = tomllib.loads((files(__package__) / "words.toml").read_text("utf-8"))
 _HUGE = 1_000_000  # characters of which a text has both ends read
 _HEAD = 300  # characters at the beginning and end of a result, whose words tell how the call went
 PATTERNS = {name: re.compile(pattern, re.VERBOSE) for name, pattern in WORDS["patterns"].items()}
@@ -117,28 +119,9 @@ def bare_command(command: str) -> tuple[str, str]:
     return (start[folder.end() :], folder[1] or folder[2] or folder[3]) if folder else (start, "")
 
 
-def split_result(result: str, count: int) -> list[str]:
-    """Return what each of `count` commands of one call printed, as lines, where the result is a list of that in JSON;
-    else the whole result for each."""
-    whole = parsed(result) if count > 1 and result.lstrip()[:1] in ("[", "{") else None
-    for items in (whole, *(whole.values() if isinstance(whole, dict) else ())):
-        if isinstance(items, list) and len(items) == count:
-            told = (read_arguments(json.dumps(item), numbers=True) for item in items)
-            return ["\n".join(f"{name}: {text}" if name else text for name, text in each) for each in told]
-    return [result] * count
-
-
 def only_looks(command: str) -> bool:
     """Return whether a bare command begins by looking, and commits nothing."""
     return PATTERNS["looks"].match(command) is not None and not PATTERNS["commits"].search(command)
-
-
-def tried(command: str) -> str:
-    """Return what a bare command tries, whatever its options and the readers of its output: two runs are alike."""
-    line = command.split("\n", 1)[0][:600]
-    line = _PIPED.sub("", line) if "|" in line else line
-    line = _REDIRECT.sub("", line) if ">" in line else line
-    return " ".join((_OPTION.sub("", line) if " -" in line else line).split())[:200]
 
 
 def files_of(command: str) -> list[tuple[str, str, str]]:
@@ -433,9 +416,44 @@ def touches_of(call: Part, answer: Part | None, rules: ToolRules) -> Iterator[To
     patched = patched_files(values)
     claims = [] if patched else rules.claims(tool, values)
     commands = [value for kind, value, _ in claims if kind == "command"]
-    outputs = [None] * len(commands) if result is None else split_result(result, len(commands))
+
+    # what each command printed, as lines, where the result is a list of that in JSON; else the whole result for each
+    outputs = [result] * len(commands)
+    whole = parsed(result) if result and len(commands) > 1 and result.lstrip()[:1] in ("[", "{") else None
+    for items in (whole, *(whole.values() if isinstance(whole, dict) else ())):
+        if isinstance(items, list) and len(items) == len(commands):
+            told = (read_arguments(json.dumps(item), numbers=True) for item in items)
+            outputs = ["\n".join(f"{name}: {text}" if name else text for name, text in each) for each in told]
+            break
+
+    # commands, each with its exit status, the files that it obviously touched, and what went wrong
     for command, output in zip(commands, outputs, strict=True):
-        yield from _ran(command, output, failed)
+        bare, text = bare_command(command)[0], output or ""
+        code, line, start = exit_code(text), "", bare[:4_000]
+        value = " ".join(bare[: 4 * _SHOWN].split())
+        value = value if len(value) <= _SHOWN else f"{value[: _SHOWN - 1]}…"
+        is_wrong = output is not None and (code not in ("", "0") or (not code and failed))
+        if output is not None and code != "0" and (failed or not only_looks(bare)):
+            line = error_line(text, is_wrong)
+        refused = denies(text)
+        is_wrong = is_wrong or bool(line) or refused
+        done = f"exit {code}" if code else "failed" if is_wrong else _confirmed("ran", output)
+
+        # what it tries, whatever its options and the readers of its output: two runs are alike
+        tried = bare.split("\n", 1)[0][:600]
+        tried = _PIPED.sub("", tried) if "|" in tried else tried
+        tried = _REDIRECT.sub("", tried) if ">" in tried else tried
+        about = " ".join((_OPTION.sub("", tried) if " -" in tried else tried).split())[:200]
+        went_well = output is not None and not is_wrong
+        work = "tests" if PATTERNS["tests"].search(start) else "commit" if PATTERNS["keeps"].search(start) else ""
+        yield Touch("command", value, done, about=about, went_well=went_well, work=work)
+        for path, done, program in () if refused else files_of(command):
+            if f"{program}: " not in text[:_SHORT]:
+                yield Touch("path", path, _confirmed(done, output), about=path)
+        if line:
+            yield Touch("error", signature(line), "seen", about=about)
+
+    # all else
     path = patched[0][0] if patched else next((value for kind, value, _ in claims if kind == "path"), "")
     about = f"{tool} {path}"
     looks = not patched and all(done in LOOKS for kind, _, done in claims if kind != "command")
@@ -453,28 +471,6 @@ def touches_of(call: Part, answer: Part | None, rules: ToolRules) -> Iterator[To
         yield from (Touch("url", url, "seen") for url in urls_in(result))
         ids = dict.fromkeys(filter(is_id, PATTERNS["named_id"].findall(result)))
         yield from (Touch("identifier", id, "seen") for id in list(ids)[:8])
-
-
-def _ran(command: str, result: str | None, failed: bool) -> Iterator[Touch]:
-    """Yield a command with its exit status, the files that it obviously touched, and what went wrong."""
-    bare, text = bare_command(command)[0], result or ""
-    about, code, line = tried(bare), exit_code(text), ""
-    value = " ".join(bare[: 4 * _SHOWN].split())
-    value = value if len(value) <= _SHOWN else f"{value[: _SHOWN - 1]}…"
-    is_wrong = result is not None and (code not in ("", "0") or (not code and failed))
-    if result is not None and code != "0" and (failed or not only_looks(bare)):
-        line = error_line(text, is_wrong)
-    refused = denies(text)
-    is_wrong = is_wrong or bool(line) or refused
-    done = f"exit {code}" if code else "failed" if is_wrong else _confirmed("ran", result)
-    start, went_well = bare[:4_000], result is not None and not is_wrong
-    work = "tests" if PATTERNS["tests"].search(start) else "commit" if PATTERNS["keeps"].search(start) else ""
-    yield Touch("command", value, done, about=about, went_well=went_well, work=work)
-    for path, done, program in () if refused else files_of(command):
-        if f"{program}: " not in text[:_SHORT]:
-            yield Touch("path", path, _confirmed(done, result), about=path)
-    if line:
-        yield Touch("error", signature(line), "seen", about=about)
 
 
 def _confirmed(operation: str, result: str | None) -> str:
@@ -578,6 +574,48 @@ def _items(value: object) -> tuple[Item, ...] | None:
     return tuple(items)
 
 
+# What a sentence says: a choice, a fix, or a rule, in the languages of `statements.toml`.
+
+MARKUP = ("|", "<", "{", "//")
+
+
+def says(kind: str, text: str) -> bool:
+    """Return whether any word or phrase of a list stands in a sentence."""
+    return statements()[kind].search(folded(text)) is not None
+
+
+def is_informative(text: str) -> bool:
+    """Return whether a sentence is understood alone: more than three words, and no markup."""
+    return len(folded(text).split()) > 3 and not (text.startswith(MARKUP) or text.endswith((":", ",")))
+
+
+def decisions(text: str) -> list[str]:
+    """Return the decisions in one text that a human wrote, word for word."""
+    said = split_prose(cleaned(text))[0]
+    return list(dict.fromkeys(shown(one) for one in said if says("decision", one) and is_informative(one)))
+
+
+def folded(text: str) -> str:
+    """Return a text in lower case without accents and apostrophes, one space between its words."""
+    text = text.replace("’", "'").replace("'", "").casefold()
+    if not text.isascii():
+        text = "".join(each for each in unicodedata.normalize("NFKD", text) if not unicodedata.combining(each))
+    return " ".join(re.findall(r"\w+", text))
+
+
+@cache
+def statements() -> Mapping[str, re.Pattern[str]]:
+    """Return a pattern for each list: whole words, but for scripts that part no words."""
+    lists: dict[str, list[str]] = tomllib.loads((files(__package__) / "statements.toml").read_text("utf-8"))
+    patterns: dict[str, re.Pattern[str]] = {}
+    for kind, cues in lists.items():
+        words = sorted(map(folded, cues), key=len, reverse=True)
+        parted, signs = ("|".join(word for word in words if (word < "\u2e80") is whole) for whole in (True, False))
+        first = "".join(sorted({word[0] for word in words}))  # looked for before all of them are tried
+        patterns[kind] = re.compile(rf"(?=[{first}])(?:\b(?:{parted})\b|{signs or '(?!)'})")
+    return patterns
+
+
 # How important a group of messages is: a number from 0 to 1, the same for the same log in any process. Traits are read
 # from a message alone; of long texts only both ends are looked at. The score is 1 - (1 - w1)(1 - w2)..., over the
 # weights of what applies. So with the default threshold of 0.6 a constraint stays, an error that a change answered or
@@ -615,13 +653,8 @@ def _ends(text: str) -> str:
 
 def rank_groups(groups: Sequence[tuple[int, int]], stop: int, threshold: float) -> list[int]:
     """Return the first entry of each group before entry `stop` that scores at least `threshold`, the most important
-    first, newer ones before older ones that score the same.
-
-    Args:
-        groups: All closed groups of a log: the first entry of each, and the traits of all its messages.
-        stop: Later groups are no candidates.
-        threshold: The least score.
-    """
+    first, newer ones before older ones that score the same. `groups` are all closed groups of a log: the first entry of
+    each, and the traits of all its messages."""
     ranked: list[tuple[float, int]] = []
     for number, (start, traits) in enumerate(groups):
         if traits & _STRICT:
