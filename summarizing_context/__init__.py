@@ -20,12 +20,11 @@ if TYPE_CHECKING:
     from summarizing_context.assembly import open_store as open_store
     from summarizing_context.commands import CommandResult as CommandResult
     from summarizing_context.context import SummarizingContext as SummarizingContext
-    from summarizing_context.log.kept_texts import Plan as Plan
-    from summarizing_context.log.kept_texts import StandingRule as StandingRule
-    from summarizing_context.log.ledger import Fact as Fact
+    from summarizing_context.log.message_log import Fact as Fact
     from summarizing_context.log.message_log import OpenCall as OpenCall
     from summarizing_context.log.message_log import Pin as Pin
-    from summarizing_context.log.tree import HeaderNode as HeaderNode
+    from summarizing_context.log.message_log import Plan as Plan
+    from summarizing_context.log.message_log import StandingRule as StandingRule
     from summarizing_context.messages.reading import message_text_parts as message_text_parts
     from summarizing_context.models import load_models as load_models
     from summarizing_context.retrieval.pages import Page as Page
@@ -47,16 +46,14 @@ if TYPE_CHECKING:
     from summarizing_context.views.builder import View as View
     from summarizing_context.views.view import ActivationRecord as ActivationRecord
     from summarizing_context.views.view import ActivationReport as ActivationReport
+    from summarizing_context.worker.summary_cache import HeaderNode as HeaderNode
 
 _HOMES = {  # modules whose names are loaded when they are first used
     "adapters.amplifier": "mount on_session_ready",
     "assembly": "open_context open_store",
     "commands": "CommandResult",
     "context": "SummarizingContext",
-    "log.kept_texts": "Plan StandingRule",
-    "log.ledger": "Fact",
-    "log.message_log": "OpenCall Pin",
-    "log.tree": "HeaderNode",
+    "log.message_log": "Fact OpenCall Pin Plan StandingRule",
     "messages.reading": "message_text_parts",
     "models": "load_models",
     "retrieval.search": "Memory MemoryEntry",
@@ -68,6 +65,7 @@ _HOMES = {  # modules whose names are loaded when they are first used
     "summarizers.base": "SummaryJob SummaryReply",
     "views.builder": "View",
     "views.view": "ActivationRecord ActivationReport",
+    "worker.summary_cache": "HeaderNode",
 }
 _LAZY = {name: module for module, names in _HOMES.items() for name in names.split()}
 

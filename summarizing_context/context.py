@@ -18,10 +18,7 @@ from summarizing_context.commands import CommandResult, run_command
 from summarizing_context.concurrency import in_turns
 from summarizing_context.errors import PinNotFoundError, SettingsError, StoreError, briefly
 from summarizing_context.log.entries import Entry, make_entry
-from summarizing_context.log.kept_texts import Plan, StandingRule
-from summarizing_context.log.ledger import Fact
-from summarizing_context.log.message_log import BoundThinking, OpenCall, Pin
-from summarizing_context.log.tree import HeaderNode, Node, stand_ins
+from summarizing_context.log.message_log import BoundThinking, Fact, OpenCall, Pin, Plan, StandingRule
 from summarizing_context.messages.reading import Message, check_message, encodable
 from summarizing_context.models import FREE, ModelTable, ProviderWindow, read_provider
 from summarizing_context.retrieval.embeddings import EmbeddingSearch
@@ -41,7 +38,7 @@ from summarizing_context.views.view import (
     ActivationState,
     decode_state,
 )
-from summarizing_context.worker.summary_cache import check_focus
+from summarizing_context.worker.summary_cache import HeaderNode, Node, check_focus, stand_ins
 
 logger = logging.getLogger("summarizing_context")  # one name for all sessions, as the documents give it
 

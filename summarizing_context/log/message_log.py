@@ -1,6 +1,9 @@
-"""The session in memory: entries, groups, segments, kept up as messages come.
+"""The session in memory: its log, kept up as messages come, and what it is read for as it grows: the ledger,
+instruction files (CLAUDE.md and the like), the newest plan, the agent's notes, the human's standing rules.
 
-Appending is O(1) amortised. It knows nothing of how summaries are made, nor of how a store keeps it.
+Appending is O(1) amortised. It knows nothing of how summaries are made, nor of how a store keeps it. All is derived
+from the log alone: a log that is loaded, forked or replaced has the same again. What is a fact, a file, a plan or a
+rule, and what a rule is about, is read in `extraction`. Cues tell what is a rule until a model has said it.
 """
 
 from __future__ import annotations
@@ -17,20 +20,49 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import reduce
 from itertools import pairwise, takewhile
 from math import inf
-from operator import or_
-from typing import Any, Literal
+from operator import attrgetter, or_
+from typing import Any, Literal, NamedTuple, get_args
 
 import anyio
 import msgspec
 
 from summarizing_context.errors import MessageError
-from summarizing_context.extraction.facts import ToolRules, rank_groups
-from summarizing_context.log import entries as kept
-from summarizing_context.log.entries import Bounds, Entry, PlacedMessage, Recalled, Role, Verdict, message_name
-from summarizing_context.log.groups import GroupCutter, LogGroup, OpenCalls, Piece
-from summarizing_context.log.kept_texts import KeptTexts, RuleLog
-from summarizing_context.log.tree import Segment, Sources
-from summarizing_context.messages.reading import Message, result_message
+from summarizing_context.extraction.facts import (
+    LOOKS,
+    Item,
+    Kind,
+    ToolRules,
+    Touch,
+    changes_one,
+    decisions,
+    numbered_task,
+    plan_in_call,
+    plan_in_result,
+    rank_groups,
+    touches_of,
+    urls_in,
+)
+from summarizing_context.extraction.rules import Rule, instruction_files, may_hold_files, rule_topic
+from summarizing_context.log.entries import (
+    PASSED,
+    Bounds,
+    Entry,
+    GroupCutter,
+    LogGroup,
+    OpenCalls,
+    Piece,
+    PlacedMessage,
+    Recalled,
+    Role,
+    Segment,
+    SegmentCutter,
+    Sources,
+    Verdict,
+    message_name,
+    range_hash,
+    stored_verdict,
+)
+from summarizing_context.messages.reading import Message, Part, parsed, result_message
 from summarizing_context.settings import Settings
 from summarizing_context.stores.base import StoredVerdict
 
@@ -135,10 +167,248 @@ class Foreground:
         self._unread -= characters
 
 
-_FRESH = 64  # entries that are kept parsed: more than come between two views
+# -- what the log is read for
 
-# A cut is taken where the group's digest is divisible by these; the rarer one follows any group, the other a turn.
-_TURN, _GROUP, _LATE_GROUP = 8, 32, 4
+SAID = "said"
+
+
+class Fact(NamedTuple):
+    """One thing that is known of a session, and the messages that it was read off: `start` up to `stop`.
+
+    Of each path, command, URL and identifier one fact holds: the last change, or where there was none the last look.
+    """
+
+    kind: Kind
+    value: str
+    operation: str
+    start: int
+    stop: int
+    superseded: bool
+
+
+class Ledger:
+    """Touches added up. Adding costs the same however many there are."""
+
+    def __init__(self, touches: Iterable[Touch] = ()) -> None:
+        self.touches: list[Touch] = []
+        self.is_red = False  # the newest run of tests failed
+        self.end, self.ends = -1, 0  # the newest message whose call has made a commit, or tests pass; so many have
+        self._all: dict[tuple[Kind, str, str], Touch] = {}
+        self._holding: dict[Kind, dict[str, Touch]] = {kind: {} for kind in get_args(Kind)}  # by value
+        self._done: dict[str, Touch] = {}  # by what was tried, its last success
+        for touch in touches:
+            self.add(touch)
+
+    def add(self, touch: Touch) -> None:
+        """Note a touch that is later than all before."""
+        kind, value, operation = key = touch[:3]
+        times = touch.times + (self._all[key].times if key in self._all else 0)
+        self._all[key] = latest = touch._replace(order=len(self.touches), times=times)
+        self.touches.append(touch)
+
+        # of two touches of one thing a change holds rather than a look, and then the later one
+        held = self._holding[kind].get(value)
+        if held is None or held.operation in (operation, *LOOKS) or operation not in LOOKS:
+            self._holding[kind][value] = latest
+        if touch.went_well:
+            self._done[touch.about] = latest
+            if touch.work == "commit" or (touch.work == "tests" and self.is_red):
+                self.end, self.ends = touch.start, self.ends + 1
+        if touch.work == "tests":
+            self.is_red = not touch.went_well
+
+    def facts(self) -> list[Fact]:
+        """Return everything that is known, in the order in which it was done or said."""
+        facts: list[Fact] = []
+        for touch in sorted(self._all.values(), key=attrgetter("order")):
+            kind, value, operation, start, stop = touch[:5]
+            superseded = kind != "error" and self._holding[kind][value] is not touch
+            if kind == "error":
+                fixed = self._fixed_at(touch)
+                operation, stop = ("open", stop) if fixed is None else ("fixed", fixed)
+            facts.append(Fact(kind, value, operation, start, stop, superseded))
+        return facts
+
+    def newest(self, stop: int, most: int) -> dict[Kind, list[Touch]]:
+        """Return what holds of each thing, by kind, the latest first: of the `most` latest of a kind those from before
+        entry `stop`, and of errors those that are not fixed. What was touched again from `stop` on is left out."""
+        found: dict[Kind, list[Touch]] = {}
+        for kind, holding in self._holding.items():
+            latest = sorted(holding.values(), key=attrgetter("order"), reverse=True)[:most]
+            found[kind] = [touch for touch in latest if touch.start < stop]
+        found["error"] = [error for error in found["error"] if self._fixed_at(error) is None]
+        return found
+
+    def _fixed_at(self, error: Touch) -> int | None:
+        """Return where what an error is about had gone well again, by itself or as part of more; None if it has not."""
+        words = error.about.split(" ")[:12]
+        wider = [" ".join(words[:count]) for count in range(len(words) - 1, 1, -1)]  # `go test ./pkg` of `... TestA`
+        done = (self._done.get(about) for about in (error.about, *wider))
+        return next((one.stop for one in done if one is not None and one.order > error.order), None)
+
+
+COMPACT = "context_compact"  # the tool with which an agent says that a task is done; clients set words before it
+MAX_NOTE = 2_000  # characters of what it keeps
+
+
+class KeptText(NamedTuple):
+    """The text of an instruction file, or what the agent kept of a task that it called done, which may be empty."""
+
+    message: int  # that holds it, or says so
+    text: str
+    name: str = ""  # of the file
+
+
+class PlanItems(NamedTuple):
+    """A plan, and the message that holds it; of a plan made task by task the first message."""
+
+    message: int = -1
+    items: tuple[Item, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The newest plan or to-do list of a session."""
+
+    text: str  # one line an item, marked `[x]`, `[>]`, `[ ]` or `[-]`
+    message: int  # index in the log
+
+
+class KeptTexts:
+    """Instruction files and plans of a growing log."""
+
+    def __init__(self, tools: ToolRules) -> None:
+        self._tools = tools
+        self._files: dict[str, KeptText] = {}  # the newest, by name
+        self._unread: list[tuple[int, Entry]] = []  # messages that may hold files: these may be long
+        self._newest = PlanItems()
+        self.done_at, self.done = -1, 0  # the newest message that left no item of a plan open; so many have
+        self._notes: list[KeptText] = []
+        self.ended_at = -1  # the newest message with which the agent has called a task done
+        # calls that may write a plan, or end a task, by id until they are answered: message, keys of a plan, arguments
+        self._waiting: dict[str, tuple[int, tuple[str, ...], str]] = {}
+
+    def add(self, index: int, entry: Entry) -> None:
+        facts, data = entry.facts, entry.data
+        if facts.role in (Role.USER, Role.SYSTEM, Role.DEVELOPER) and may_hold_files(data):
+            self._unread.append((index, entry))
+        takes_part = not self._waiting.keys().isdisjoint(facts.answers)
+        if facts.calls and not takes_part:  # the name of a tool that plans, or ends a task, may stand in its bytes
+            has = data.lower().__contains__
+            takes_part = has(COMPACT.encode()) or any(all(map(has, name)) for name in self._tools.plan_words)
+        for part in entry.read(index).reading.parts if takes_part else ():
+            if part.kind == "call":
+                keys = self._tools.plan_keys(part.name)
+                if keys or (part.name.endswith(COMPACT) and facts.role is Role.ASSISTANT):
+                    self._waiting[part.id] = index, keys, "".join(part.texts)
+            elif part.kind == "result" and (call := self._waiting.pop(part.id, None)) and not part.failed:
+                if call[1]:
+                    self._take_plan(index, "\n".join(part.texts), *call)
+                else:
+                    self._take_note(call[0], parsed(call[2] or "{}"))
+
+    def _take_note(self, made_by: int, given: Any) -> None:
+        kept = (given.pop("keep", None) or "") if isinstance(given, dict) else None
+        # the tool refuses other arguments, so these calls end nothing
+        if isinstance(kept, str) and len(kept) <= MAX_NOTE and all(one in (None, "") for one in given.values()):
+            self._notes.append(KeptText(made_by, kept.strip()))
+            self.ended_at = made_by
+
+    def _take_plan(self, index: int, said: str, made_by: int, keys: tuple[str, ...], arguments: str) -> None:
+        """Take the plan that a call has written, or that the result at `index` tells."""
+        before = self._newest
+        if (items := plan_in_call(arguments, keys, before.items)) is not None:
+            index = made_by
+            if changes_one(keys):
+                items = numbered_task(said, items) or items
+        elif (items := plan_in_result(said, keys)) is None:
+            return
+        if any(item.is_open for item in before.items) and not any(item.is_open for item in items):
+            self.done_at, self.done = index, self.done + 1
+        goes_on = index == made_by and changes_one(keys) and before.items
+        self._newest = PlanItems(before.message if goes_on else index, items)
+
+    def instructions(self, cut: int) -> list[KeptText]:
+        """The newest text of each file, where that stands before entry `cut`; in the order of the log."""
+        unread, self._unread = self._unread, []
+        for index, entry in unread:
+            for name, text in instruction_files(entry.read(index).reading):
+                self._files[name] = KeptText(index, text, name)
+        return sorted((file for file in self._files.values() if file.message < cut), key=lambda file: file.message)
+
+    def notes(self, cut: int) -> list[KeptText]:
+        """What the agent kept before entry `cut`, the newest first."""
+        return [note for note in reversed(self._notes) if note.text and note.message < cut]
+
+    def plan(self, cut: float = inf) -> PlanItems | None:
+        """The newest plan, where that stands before entry `cut`; None where there is none, or where it was emptied."""
+        return self._newest if self._newest.items and self._newest.message < cut else None
+
+
+class StandingRule(NamedTuple):
+    """A rule of the human's, and the message it stands in."""
+
+    message: int  # log entry
+    quote: str  # verbatim, but for white space
+    strength: Literal["must", "prefer"]
+    ended_by: int | None = None  # the later message that takes it back or replaces it
+    source: Literal["model", "cues"] = "cues"  # who found it
+
+
+class RuleLog:
+    """The rules of a growing log, in its order."""
+
+    def __init__(self) -> None:
+        self._by_cues: dict[int, tuple[Rule, ...]] = {}  # by message of a human's
+        self.verdicts: dict[int, Verdict] = {}
+        self.open = array("q")  # messages on which a model may still be asked
+
+    def add(self, index: int, rules: tuple[Rule, ...], verdict: Verdict | None = None) -> None:
+        """The message at `index`, which is newer than all before, with what cues tell, and a model's verdict."""
+        self.open.append(index)
+        if rules:
+            self._by_cues[index] = rules
+        if verdict is not None:
+            self.judge(index, verdict)
+
+    def judge(self, index: int, verdict: Verdict) -> None:
+        """A model has said what the rules of an open message are, or is not asked about it again."""
+        del self.open[bisect_left(self.open, index)]
+        self.verdicts[index] = verdict
+        if verdict.rules or verdict.ends:
+            self._by_cues.setdefault(index, ())
+
+    def all(self, cut: float = inf) -> list[StandingRule]:
+        """Return every rule in the order of the log, each with the message that ends it: a model says so, or a later
+        rule repeats it, or rules on the same. What was said from entry `cut` on counts for nothing."""
+        found: list[StandingRule] = []
+        ends: dict[str, int] = {}  # by quote, the next message with which a model says that it ends
+        later: dict[tuple[str, str], int] = {}  # the message of the next rule by what it is about
+        for index in sorted((index for index in self._by_cues if index < cut), reverse=True):
+            verdict = self.verdicts.get(index, PASSED)
+            source: Literal["model", "cues"] = "model" if verdict.given else "cues"
+            rules = verdict.rules if verdict.given else self._by_cues[index]
+            for rule in reversed(rules):
+                topic, quote = rule_topic(rule.quote), " ".join(rule.quote.split()).casefold()
+                about = [one for one in (("quote", quote), ("order", topic.order), ("choice", topic.choice)) if one[1]]
+                end = ends.get(rule.quote, min((later[one] for one in about if one in later), default=None))
+                found.append(StandingRule(index, rule.quote, rule.strength, end, source))
+                later.update(dict.fromkeys(about, index))
+            ends |= dict.fromkeys(verdict.ends, index)
+        return found[::-1]
+
+    def before(self, cut: int) -> list[StandingRule]:
+        """Those that hold and stand in messages before `cut`, the newest first."""
+        return [rule for rule in reversed(self.all()) if rule.ended_by is None and rule.message < cut]
+
+    def facts(self) -> list[Fact]:
+        rows = ((rule.quote, rule.message, rule.ended_by is not None) for rule in self.all())
+        return [Fact("constraint", quote, SAID, at, at + 1, is_ended) for quote, at, is_ended in rows]
+
+
+# -- the log
+
+_FRESH = 64  # entries that are kept parsed: more than come between two views
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,43 +434,6 @@ class OpenCall:
         if not isinstance(content, str | list):
             raise MessageError(f"the result of a call is {type(content).__name__}; give a text or a list of blocks")
         return result_message(self.block, self.id, self.name, content)
-
-
-class SegmentCutter:
-    """Cuts a growing run of closed groups into segments, one group at a time; O(1)."""
-
-    def __init__(self, cuts: tuple[int, int, int, int], start: int = 0) -> None:
-        self._cuts = cuts  # the least, the usual and the largest size, in estimated tokens; messages, 0 for any number
-        self._start = self._stop = start  # of the open segment
-        self._size = 0
-
-    def add(self, start: int, group: Sequence[Entry], *, ends: bool) -> list[Segment]:
-        """Take the next closed group, from entry `start` on, and return the segments that are thereby cut, oldest
-        first. Where it `ends` the segment, a view has closed that behind it."""
-        (least, target, most, every), stop, first = self._cuts, start + len(group), group[0]
-        size, digest = sum(one.facts.size for one in group), first.digest
-        if len(group) > 1:
-            digest = hashlib.sha256(b"".join(one.digest for one in group)).digest()
-        cut, chance = list[Segment](), digest[-1]
-        ends_before = first.facts.human and self._size >= least and (self._size >= target or chance % _TURN == 0)
-        if self._size and (ends_before or self._size + size > most):
-            cut.append(self._close())
-        if size > most:  # in parts; a quarter of each is left free for the labels of rendering
-            self._start = self._stop = stop
-            parts = -(-size * 5 // (4 * most))
-            return cut + [Segment(start, stop, size, part, parts) for part in range(parts)]
-        self._size += size
-        self._stop = stop
-        if self._size >= least and chance % (_GROUP if self._size < target else _LATE_GROUP) == 0:
-            cut.append(self._close())
-        elif self._size and (ends or 0 < every <= stop - self._start):
-            cut.append(self._close(is_early=True))
-        return cut
-
-    def _close(self, *, is_early: bool = False) -> Segment:
-        segment = Segment(self._start, self._stop, self._size, is_early=is_early)
-        self._start, self._size = self._stop, 0
-        return segment
 
 
 # What becomes of signed thinking of the open turn once its beginning is rewritten: it stays until the turn ends; it
@@ -355,7 +588,7 @@ class MessageLog:
         for segment in self._cutter.add(start, self.entries[start:stop], ends=stop in self.closings):
             digests = [one.digest for one in self.entries[segment.start : segment.stop]]
             self.segments.append(segment)
-            self.hashes.append(kept.range_hash(digests, segment.part, segment.parts))
+            self.hashes.append(range_hash(digests, segment.part, segment.parts))
 
     def close_segment(self, stop: int, *, cuts_anew: bool = False) -> None:
         """End the open segment before entry `stop`, where a group of it ends. A closed one stays, or is cut anew."""
@@ -403,7 +636,7 @@ class MessageLog:
             self.verdicts[message_name(data)] = verdict
             self.rules.judge(index, verdict)
             if verdict.given:
-                found += ((index, row) for row in kept.stored_verdict(data, verdict))
+                found += ((index, row) for row in stored_verdict(data, verdict))
         return found
 
     def common_prefix(self, log: Sequence[Entry]) -> int:
@@ -423,7 +656,8 @@ class MessageLog:
 
     def read(self, start: int, stop: int) -> list[PlacedMessage]:
         """Return log entries, read, each with its cost."""
-        return kept.read_all(self.entries[start:stop], start, self.tokens)
+        tokens = self.tokens
+        return [entry.read(at, tokens[at + 1] - tokens[at]) for at, entry in enumerate(self.entries[start:stop], start)]
 
     def groups_from(self, start: int, ephemeral: int, most: float) -> list[LogGroup]:
         """The groups from entry `start` on that begin within `most` tokens, each with what passed within it, behind so
@@ -507,3 +741,88 @@ class MessageLog:
     def staying(self, start: int, stop: int) -> set[int]:
         """Entries that stay whole in every view if they can: critical ones, and system rows that no hook has put in."""
         return set(self.marked[bisect_left(self.marked, start) : bisect_left(self.marked, stop)])
+
+
+# -- the ledger of a session. Each closed group is read once, ahead of need or when a view or a caller needs it; of huge
+# arguments and results both ends.
+
+# The version of the log, the entries from and up to which it is read, and the groups, each with the place of its first
+Unread = tuple[int, int, int, Sequence[tuple[int, Sequence[Entry]]]]
+
+
+@dataclass(eq=False)
+class SessionLedger(Ledger):
+    """The ledger of one session. Groups are read by the log's table of rules."""
+
+    log: MessageLog
+
+    def __post_init__(self) -> None:
+        super().__init__()
+        self._stop = 0  # all entries before it have been read
+
+    @property
+    def lag(self) -> int:
+        """Tokens that have not been read yet. Until it is 0, a ledger tells only part of the closed groups."""
+        return self.log.tokens[self.log.closed_groups_stop] - self.log.tokens[self._stop]
+
+    def unread(self, most: float = inf) -> Unread:
+        """Return what has not been read yet, the oldest groups of about `most` tokens."""
+        log, ends = self.log, self.log.group_ends
+        last = bisect_left(ends, bisect_left(log.tokens, log.tokens[self._stop] + most)) + 1
+        ends = ends[bisect_left(ends, self._stop) : last + 1]
+        groups = [(start, log.entries[start:stop]) for start, stop in pairwise(ends)]
+        return log.version, self._stop, ends[-1], groups
+
+    def read(self, unread: Unread) -> list[Touch]:
+        """Return what these groups say, in any thread."""
+        return [touch for first, group in unread[-1] for touch in self._touches_of(first, group)]
+
+    def take(self, unread: Unread, touches: Sequence[Touch]) -> None:
+        """Note what was read, unless it was read meanwhile or the log was replaced."""
+        version, start, stop, _ = unread
+        if (version, start) == (self.log.version, self._stop):
+            self._stop = stop
+            for touch in touches:
+                self.add(touch)
+
+    def keep(self, stop: int) -> None:
+        """Forget what was read off entry `stop` and those after it, for the log was replaced."""
+        self._stop = min(self._stop, stop)
+        super().__init__([touch for touch in self.touches if touch.stop <= stop])
+
+    def current(self, most: float = inf) -> Ledger:
+        """Return the ledger of the closed groups; of more than `most` unread tokens as far as it was read ahead."""
+        if self.lag <= most:
+            unread = self.unread()
+            self.take(unread, self.read(unread))
+        return self
+
+    def facts(self) -> list[Fact]:
+        """Return everything that is known of the whole log, its open end included."""
+        self.current()
+        start = self.log.closed_groups_stop
+        return Ledger([*self.touches, *self._touches_of(start, self.log.entries[start:])]).facts()
+
+    def _touches_of(self, start: int, group: Sequence[Entry]) -> list[Touch]:
+        """Return what a group, whose first message stands at `start`, did and said, in order."""
+        if not any(entry.facts.human or entry.facts.calls for entry in group):
+            return []
+        found, open_calls = list[Touch](), OpenCalls()
+        calls, results = list[tuple[int, Part]](), dict[int, tuple[int, Part]]()  # of each call the last
+        for at, reading in ((at, entry.read(at).reading) for at, entry in enumerate(group, start)):
+            for text in reading.typed:
+                found += (Touch("decision", quote, SAID, at, at + 1) for quote in decisions(text[:20_000]))
+                found += (Touch("url", url, "seen", at, at + 1) for url in urls_in(text))
+
+            # the calls, each with its result
+            if made := [part for part in reading.parts if part.kind == "call"]:
+                open_calls.make([part.id for part in made])
+                calls += ((at, part) for part in made)
+            for part in reading.parts:
+                if part.kind == "result" and (answered := open_calls.answer(part.id)) is not None:
+                    results[answered[1]] = at, part
+        for number, (at, call) in enumerate(calls):
+            last, result = results.get(number, (at, None))
+            touches = touches_of(call, result, self.log.tools)
+            found += (touch._replace(start=at, stop=last + 1) for touch in touches)
+        return sorted(found, key=attrgetter("start"))

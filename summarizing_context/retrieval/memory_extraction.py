@@ -16,8 +16,7 @@ import anyio.to_thread
 
 from summarizing_context.errors import StoreError, SummarizerError, SummarizerNotReady
 from summarizing_context.extraction.rules import Topic, rule_topic
-from summarizing_context.log.entries import prefix_hashes, range_hash
-from summarizing_context.log.tree import Node, Segment, Sources
+from summarizing_context.log.entries import Segment, Sources, prefix_hashes, range_hash
 from summarizing_context.messages.redaction import Redact, redact_reading
 from summarizing_context.messages.rendering import cut_results
 from summarizing_context.messages.search_terms import stems
@@ -26,6 +25,7 @@ from summarizing_context.stores.base import KeptMemory, MemoryScope, NewMemory, 
 from summarizing_context.summarizers.base import Caller, SummaryJob, SummaryReply
 from summarizing_context.summarizers.resilience import RetrySchedule
 from summarizing_context.summarizers.verification import HUMAN, Item, decode_items
+from summarizing_context.worker.summary_cache import Node
 from summarizing_context.worker.worker import Worker
 
 logger = logging.getLogger(__name__)

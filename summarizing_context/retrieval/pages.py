@@ -22,7 +22,6 @@ import anyio.to_thread
 from summarizing_context.errors import NodeNotFoundError, SettingsError, briefly
 from summarizing_context.log.entries import Entry, Recalled
 from summarizing_context.log.message_log import MessageLog
-from summarizing_context.log.tree import HeaderNode, Node
 from summarizing_context.messages.rendering import BREAKS, Count, between_lines, cut_middle, fitting, parts_by_author
 from summarizing_context.messages.search_terms import query_terms, stems, words_of
 from summarizing_context.messages.text import fence
@@ -31,7 +30,7 @@ from summarizing_context.stores.base import Match, Scope, SearchIndex
 from summarizing_context.summarizers.extractive.summarizer import brief_of
 from summarizing_context.views.builder import Viewer
 from summarizing_context.views.header import BRIEF_TOKENS
-from summarizing_context.worker.summary_cache import SummaryCache
+from summarizing_context.worker.summary_cache import HeaderNode, Node, SummaryCache
 
 Detail = Literal["line", "paragraph", "full"]
 Place = str | int | tuple[int, int] | HeaderNode

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
 from summarizing_context.errors import MemoryNotFoundError, NodeNotFoundError, SettingsError, StoreError, briefly
-from summarizing_context.log.kept_texts import COMPACT, MAX_NOTE
+from summarizing_context.log.message_log import COMPACT, MAX_NOTE
 from summarizing_context.messages.text import fence
 from summarizing_context.retrieval.pages import Detail, Pages
 from summarizing_context.retrieval.search import Memory

@@ -29,7 +29,6 @@ from summarizing_context.concurrency import Events, finish_despite_cancellation,
 from summarizing_context.errors import MessageError, SettingsError, StoreError, UndoError, briefly
 from summarizing_context.log.entries import PAGES, Entry, Intake, Recalled, decode_entry, stored_page
 from summarizing_context.log.message_log import MessageLog, PinList
-from summarizing_context.log.tree import stand_ins
 from summarizing_context.messages.reading import canonical_json, check_message, listed
 from summarizing_context.messages.text import GONE, shown
 from summarizing_context.models import UNKNOWN_CACHE, ModelTable, ProviderWindow
@@ -38,6 +37,7 @@ from summarizing_context.stores.base import Checkpoint
 from summarizing_context.views import view as states
 from summarizing_context.views.builder import View, Viewer
 from summarizing_context.views.header import memories_in
+from summarizing_context.worker.summary_cache import stand_ins
 from summarizing_context.worker.worker import Worker
 
 

@@ -17,9 +17,8 @@ from typing import Any
 import msgspec
 
 from summarizing_context.errors import BudgetError, MessageError, SettingsError
-from summarizing_context.log.entries import Role, output_hash
+from summarizing_context.log.entries import Role, cut_at, output_hash
 from summarizing_context.log.message_log import MessageLog
-from summarizing_context.log.tree import FRAME, HeaderPlace, Node, cut_at, stand_ins
 from summarizing_context.messages.reading import Message, canonical_json, check_message, encodable
 from summarizing_context.messages.tokens import Price
 from summarizing_context.stores.base import StoredActivation
@@ -45,6 +44,7 @@ from summarizing_context.views.view import (
     kept_state,
 )
 from summarizing_context.worker.side_calls import NativeBlocks, Target
+from summarizing_context.worker.summary_cache import FRAME, HeaderPlace, Node, stand_ins
 
 logger = logging.getLogger(__name__)
 

@@ -15,9 +15,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from summarizing_context.log.ledger import SessionLedger
-from summarizing_context.log.message_log import MessageLog
-from summarizing_context.log.tree import Cut, cut_at, notes, stand_ins
+from summarizing_context.log.entries import Cut, cut_at
+from summarizing_context.log.message_log import MessageLog, SessionLedger
 from summarizing_context.settings import HIGH_WATER
 from summarizing_context.views.header import Sources, choose_staying, memories_in, write_head
 from summarizing_context.views.view import (
@@ -38,6 +37,7 @@ from summarizing_context.views.view import (
     water_level,
 )
 from summarizing_context.worker.side_calls import NativeBlocks
+from summarizing_context.worker.summary_cache import notes, stand_ins
 
 BAND = 0.5  # of the high water, from which on an activation may come at an end
 CACHED = 0.1  # price of a token that is read from a prompt cache, over an uncached one; providers ask about that

@@ -20,10 +20,19 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from summarizing_context.errors import StoreCorruptError, UndoError
-from summarizing_context.log.entries import Bounds, PlacedMessage
-from summarizing_context.log.groups import NOTES, LogGroup, Piece, Repair, note, present, show_groups
+from summarizing_context.log.entries import (
+    NOTES,
+    Bounds,
+    Cut,
+    LogGroup,
+    Piece,
+    PlacedMessage,
+    Repair,
+    note,
+    present,
+    show_groups,
+)
 from summarizing_context.log.message_log import MessageLog
-from summarizing_context.log.tree import Cut, HeaderNode, Node
 from summarizing_context.messages.reading import (
     BESIDE_CONTENT,
     CHAIN,
@@ -62,7 +71,7 @@ from summarizing_context.messages.tokens import MESSAGE_TOKENS, Price
 from summarizing_context.settings import HIGH_WATER, Count, Positive, Settings
 from summarizing_context.stores.base import NewActivation
 from summarizing_context.worker.side_calls import NativeBlock
-from summarizing_context.worker.summary_cache import HEADER_TARGET, Focus
+from summarizing_context.worker.summary_cache import HEADER_TARGET, Focus, HeaderNode, Node
 
 WHOLE_GROUPS = -1  # of `Tail.since`
 

@@ -1,4 +1,9 @@
-"""What stands for each node of the tree: the summaries that are ready, and extractive ones where none is.
+"""The tree of summaries, and what stands for each node of it: the summaries that are ready, and extractive ones where
+none is.
+
+A header shows the past in less and less detail: the newest segments each by itself, older ones in merges of four, and
+one wide merge of all before. Each merge of four is made once; the wide one reads those, and larger blocks of the deep
+past. A fact passes through at most floor(log4 segments) + 1 summarizations.
 
 In memory only; never waits. The worker adds what it makes; the view asks for texts. Reading a source is counted
 as seen, so that `unseen_tokens` can prove that no text left the raw tail unread.
@@ -7,34 +12,171 @@ as seen, so that `unseen_tokens` can prove that no text left the raw tail unread
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
+from itertools import groupby
 from math import inf
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from summarizing_context.errors import SettingsError
-from summarizing_context.log.entries import rollup_hash
+from summarizing_context.log.entries import cut_at, rollup_hash
 from summarizing_context.log.message_log import MessageLog
-from summarizing_context.log.tree import (
-    BLOCKS,
-    FOUR,
-    HeaderNode,
-    HeaderPlace,
-    Maker,
-    Node,
-    NodeText,
-    Want,
-    cut_at,
-    merge_share,
-    next_merges,
-    rank_of,
-    stand_ins,
-)
 from summarizing_context.messages.rendering import render_children
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.settings import SUMMARIES_PER_SEGMENT
 from summarizing_context.summarizers.extractive.lines import lines_about
 from summarizing_context.summarizers.extractive.summarizer import cut_to, skim, summarize_extractively
+
+FOUR = 4  # segments of the smallest merge
+BLOCKS = (FOUR, *(FOUR**power for power in range(3, 10)))  # segments of a block: 4, 64, 256, 1,024 and so on
+BEHIND = 0.3  # of a header's target: about what the leaves behind a new merge take
+MERGED = 0.6  # of a header's target, that merges take before the wide one moves on
+FRAME = 20  # tokens of a block around its text
+
+
+class Node(NamedTuple):
+    """One place in the tree: the segments from `start` up to `stop`. One segment is a leaf; a block has 4, 64, 256 or
+    more of them and begins at a multiple of its size; any other node is a wide merge."""
+
+    start: int
+    stop: int
+
+    @classmethod
+    def leaves(cls, start: int, stop: int) -> list[Node]:
+        return [cls(segment, segment + 1) for segment in range(start, stop)]
+
+    @property
+    def width(self) -> int:
+        return self.stop - self.start
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        """The nodes that it merges, oldest first: leaves where fewer than 16, else the largest blocks that fit."""
+        sizes, found, at = BLOCKS if self.width >= FOUR**2 else (), list[Node](), self.start
+        while at < self.stop and self.width > 1:
+            fitting = [size for size in sizes if at % size == 0 and at + size <= self.stop and size != self.width]
+            found.append(Node(at, at + max(fitting, default=1)))
+            at = found[-1].stop
+        return tuple(found)
+
+
+@lru_cache(4_096)
+def rank_of(node: Node) -> int:
+    """0 for a leaf, one more than its largest child's for a merge."""
+    return 0 if node.width == 1 else 1 + rank_of(max(node.children, key=lambda child: child.width))
+
+
+def merge_share(node: Node) -> float:
+    """The part of its source that a merge may take: more where that is merged already, or of few segments."""
+    return 0.35 if rank_of(node) == 1 and node.width >= FOUR else 0.75
+
+
+class Want(NamedTuple):
+    """A summary that is missing."""
+
+    node: Node
+    hash: str
+
+
+def by_four(rests: dict[int, float], target: float) -> dict[int, float]:
+    """Those places that are multiples of four; all where these leave too little behind the merges, or too much."""
+    fours = {stop: rest for stop, rest in rests.items() if stop % FOUR == 0}
+    return fours if any(0 < rest <= 2 * BEHIND * target for rest in fours.values()) else rests
+
+
+class HeaderPlace(NamedTuple):
+    """What one view shows of the tree."""
+
+    merges: tuple[Node, ...]  # oldest first
+    start: int  # of the first segment that stands by itself
+    target: float  # tokens above which it merges more
+
+
+def next_merges(place: HeaderPlace, tokens: Callable[[Node], int | None], segments: int) -> list[Node]:
+    """The merges that will be shown when the header has outgrown its target; none while that is far. `tokens` tells
+    those of a summary; None while it is not ready. Before all segments that may fill the target have one, nothing is
+    foreseen: what is asked of a model depends on the log alone, not on which summary is ready first."""
+    merges, start, target = place
+    before = sum((tokens(node) or 0) + FRAME for node in merges)
+    rests, rest = dict[int, float](), 0.0
+    for segment in range(segments - 1, start - 1, -1):
+        if before + rest > target:
+            break
+        rests[segment + 1] = rest
+        if (size := tokens(Node(segment, segment + 1))) is None:
+            return []
+        rest += size + FRAME
+    if before + rest <= target and merges:
+        rests[start] = rest
+    stops = by_four(rests, target)
+    if not stops or before + rest < 0.75 * target:  # of the target, from which on the next merge is made
+        return []
+    wanted = BEHIND * target - max(0.0, target - before - rest)  # what is still to come will stand behind it too
+    stop = min(stops, key=lambda stop: abs(stops[stop] - wanted))
+    if stop % FOUR or start % FOUR:
+        return [Node(0, stop)]
+    small = [Node(at, at + FOUR) for at in range(start, stop, FOUR)]
+    sizes = [size + FRAME for node in small if (size := tokens(node)) is not None]
+    return [Node(0, stop)] if len(sizes) == len(small) and before + sum(sizes) > MERGED * target else small
+
+
+def merges_below(nodes: Iterable[Node]) -> Iterator[Sequence[Node]]:
+    """These nodes with all merges that they are made of, rank by rank from the lowest."""
+    found, left = set[Node](), list(nodes)
+    while left:
+        if (node := left.pop()).width > 1 and node not in found:
+            found.add(node)
+            left += node.children
+    for _, merges in groupby(sorted(found, key=lambda node: (rank_of(node), node)), rank_of):
+        yield list(merges)
+
+
+Maker = Literal["model", "extractive", "verbatim", "stand-in", "provisional", "provider", "none"]
+
+
+class NodeText(NamedTuple):
+    """What stands for a node, who made it, and through how many summarizations its oldest fact went."""
+
+    text: str
+    made_by: Maker
+    passes: int
+
+
+class HeaderNode(NamedTuple):
+    """One block of a header."""
+
+    rank: int  # -1 for a line, a note or a provisional node, which stand outside the tree
+    number: int  # of its first segment
+    start: int  # first log entry
+    stop: int
+    form: Literal["full", "brief", "line", "note"]
+    made_by: Maker
+    passes: int
+    text: str  # as shown
+    tokens: int = 0  # of its block
+    segments: int = 0  # that it stands for; 0 outside the tree
+
+    @property
+    def name(self) -> str:
+        """As its fence names it: its first and its last message."""
+        return f"{self.start}-{self.stop - 1}"
+
+    @property
+    def node(self) -> Node | None:
+        """Its place in the tree; None outside of it."""
+        return Node(self.number, self.number + self.segments) if self.rank >= 0 else None
+
+
+def stand_ins(nodes: Iterable[HeaderNode], but: Sequence[HeaderNode] = ()) -> int:
+    """How many blocks, of those not among `but`, the extractive pass made until a summary takes their place."""
+    return sum(node.made_by in ("stand-in", "provisional") and node not in but for node in nodes)
+
+
+def notes(nodes: Iterable[HeaderNode]) -> list[str]:
+    return [node.text for node in nodes if node.form == "note"]
+
+
+# -- what stands for the nodes
 
 _FULL_READ = 40_000  # estimated tokens that one activation may have extracted at leisure; beyond that it skims
 _LEAST_MERGE = 40  # tokens of an extractive one

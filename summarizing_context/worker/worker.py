@@ -24,9 +24,8 @@ import anyio
 
 from summarizing_context.concurrency import Clock, WorkerThread
 from summarizing_context.errors import StoreError, SummarizerError, SummarizerNotReady, SummarizerRefused
-from summarizing_context.log.entries import Entry, output_hash, recipe_hash
-from summarizing_context.log.ledger import SessionLedger
-from summarizing_context.log.tree import Maker, Node, Sources, Want, merge_share, merges_below, rank_of
+from summarizing_context.log.entries import Entry, Sources, output_hash, recipe_hash
+from summarizing_context.log.message_log import SessionLedger
 from summarizing_context.messages.redaction import Redact, Redaction
 from summarizing_context.messages.rendering import (
     CUTTING_VERSION,
@@ -44,7 +43,7 @@ from summarizing_context.summarizers.extractive.summarizer import summarize_extr
 from summarizing_context.summarizers.prompts import in_use
 from summarizing_context.summarizers.resilience import LONGEST_DELAY, RetrySchedule
 from summarizing_context.summarizers.verification import GROUNDING_VERSION
-from summarizing_context.worker.summary_cache import SummaryCache
+from summarizing_context.worker.summary_cache import Maker, Node, SummaryCache, Want, merge_share, merges_below, rank_of
 
 _CLAIM = 300.0  # seconds; other hosts wait no longer for one that lives
 _ASKED = 1_200  # characters of a request that stand as context
