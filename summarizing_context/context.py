@@ -20,7 +20,7 @@ from summarizing_context.errors import PinNotFoundError, SettingsError, StoreErr
 from summarizing_context.log.entries import Entry, make_entry
 from summarizing_context.log.message_log import BoundThinking, Fact, OpenCall, Pin, Plan, StandingRule
 from summarizing_context.messages.reading import Message, check_message, encodable
-from summarizing_context.models import FREE, ModelTable, ProviderWindow, read_provider
+from summarizing_context.models import FREE, NO_PROVIDER, ModelTable, ProviderWindow, read_provider
 from summarizing_context.retrieval.embeddings import EmbeddingSearch
 from summarizing_context.retrieval.pages import Detail, Page, Pages, Place
 from summarizing_context.retrieval.search import Memory, find_hits
@@ -68,7 +68,8 @@ class SummarizingContext:
         self._session = session
         self._caller = caller  # what makes the summaries here
         self._models = models
-        self._cache_of = lru_cache(16)(models.cache_of)  # asked for with each view
+        # asked for with each view: how long a model's provider keeps a beginning, by what its requests ask for
+        self._lifetime_of = lru_cache(16)(lambda model, asked: models.cache_of(model).seconds(asked))
         self._cache = CacheLedger(session, models)
         self._warns_of_room = warns_of_room  # once, that a budget leaves too little of it
         self._closing = closing  # after the worker has stopped
@@ -122,7 +123,7 @@ class SummarizingContext:
         turn ends; the request has the provider drop it (`asked`); or views leave it out (`left_out`). It is
         `free` where the provider takes calls without it: then a message is shown without it where it is long."""
         session = self._session.check()
-        window = read_provider(provider)
+        window = NO_PROVIDER if provider is None else read_provider(provider)
         budget = self._budget_for(token_budget, window)
 
         def lead() -> None:
@@ -141,8 +142,8 @@ class SummarizingContext:
             # a later process gives up the same calls
             await session.save_state(latest.key, latest.state.on(session.log))
         session.key, session.budget, session.requested_at = key, budget, session.clock.now()
-        asked, cache = window.cache_lifetime, self._cache_of(window.model)
-        session.cache_lifetime = float(asked) if isinstance(asked, int | float) else cache.seconds(asked)
+        asked, model = window.cache_lifetime, window.model
+        session.cache_lifetime = float(asked) if isinstance(asked, int | float) else self._lifetime_of(model, asked)
         self.last_view, fixed = view, session.views.system_rows.tokens
         if self._warns_of_room and 2 * fixed > budget and budget < fixed + USEFUL_ROOM:
             self._warns_of_room = False

@@ -213,6 +213,9 @@ class ProviderWindow(NamedTuple):
     cache_lifetime: float | str | None = None  # seconds, or the provider's word, as its requests ask
 
 
+NO_PROVIDER = ProviderWindow("", None, None)  # of a request that names none
+
+
 def read_provider(provider: Any) -> ProviderWindow:
     """Return the provider's name, model and window: from `get_model_info()`, else from `get_info().defaults`.
 
@@ -221,7 +224,7 @@ def read_provider(provider: Any) -> ProviderWindow:
     provider that misbehaves tells only its type.
     """
     if provider is None:
-        return ProviderWindow("", None, None)  # a request names none
+        return NO_PROVIDER
     info, model = _answer(provider, "get_info"), _answer(provider, "get_model_info")
     defaults, config = field_of(info, "defaults"), field_of(provider, "config")
     window = _whole(field_of(model, "context_window")) or _whole(field_of(defaults, "context_window"))
