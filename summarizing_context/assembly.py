@@ -29,7 +29,7 @@ from summarizing_context.settings import PROVIDERS, Settings, is_address
 from summarizing_context.stores.base import SessionStore, VectorStore
 from summarizing_context.stores.sqlite.store import SqliteStore
 from summarizing_context.summarizers.base import Summarizer
-from summarizing_context.summarizers.extractive.summarizer import ExtractiveSummarizer
+from summarizing_context.summarizers.extractive import ExtractiveSummarizer
 from summarizing_context.summarizers.native import Compactor
 from summarizing_context.summarizers.providers import make_caller, make_model
 from summarizing_context.summarizers.resilience import ResilientSummarizer

@@ -28,7 +28,7 @@ from summarizing_context.retrieval.tools import answer_compact, answer_memory_ca
 from summarizing_context.sessions.session import BudgetReport, CacheLedger, FollowReport, Session, Statistics, Took
 from summarizing_context.settings import Settings
 from summarizing_context.stores.base import Checkpoint, SearchHit
-from summarizing_context.summarizers.extractive.summarizer import ExtractiveSummarizer
+from summarizing_context.summarizers.extractive import ExtractiveSummarizer
 from summarizing_context.summarizers.resilience import ResilientSummarizer
 from summarizing_context.views.builder import Prompt, View
 from summarizing_context.views.view import (

@@ -28,7 +28,7 @@ from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.models import load_models
 from summarizing_context.settings import Settings
 from summarizing_context.stores.private_files import replace_private
-from summarizing_context.summarizers.extractive.lines import CONSTRAINTS, NAMES
+from summarizing_context.summarizers.extractive import CONSTRAINTS, NAMES
 from summarizing_context.summarizers.prompts import Prompt, latest, load, names, write_prompt
 
 SUMMARIES = ("segment", "rollup")  # their replies have the fixed sections

@@ -26,7 +26,7 @@ from summarizing_context.errors import BudgetError, SummarizerRefused
 from summarizing_context.evaluation.replay import Recorder, Tally
 from summarizing_context.messages.reading import Message as Message
 from summarizing_context.messages.reading import parsed, read_message
-from summarizing_context.messages.search_terms import stems
+from summarizing_context.messages.text import stems
 from summarizing_context.messages.tokens import Price, estimate_text
 from summarizing_context.settings import Settings, without_default_cap
 from summarizing_context.summarizers.base import Summarizer, SummaryJob

@@ -601,6 +601,20 @@ def _read(message: Message) -> tuple[Reading, list[_Fields]]:
     return Reading(message["role"], (*thoughts, *parts), frame=tuple(frame)), fields
 
 
+def searchable(message: bytes) -> str:
+    """Return the texts of a stored message; nothing for bytes that hold none.
+
+    The index of a store is written by it, and forgets by it: another one needs another version of the schema.
+    """
+    try:
+        text = "\n".join(read_content(decode_message(message)).texts)
+    except Exception:  # not JSON, or no message: written by other means
+        return ""
+    if text.isascii():  # known at once, where writing megabytes and reading them again holds up every other thread
+        return text
+    return text.encode("utf-8", "replace").decode("utf-8")  # SQLite takes no lone surrogates
+
+
 def message_text_parts(message: Mapping[str, Any]) -> list[str]:
     """The texts of a message that are charged as tokens, in reading order.
 

@@ -1,6 +1,6 @@
-"""Text: sentences, lines, words, clipping, and output that a terminal does not act upon; fences, which set text about
-the past apart, so that it can neither pose as a message nor end its own fence; and what a person typed, told from what
-a host put into a row of the same role.
+"""Text: sentences, lines, words, clipping, and output that a terminal does not act upon; words for searching; fences,
+which set text about the past apart, so that it can neither pose as a message nor end its own fence; and what a person
+typed, told from what a host put into a row of the same role.
 
 Pure, and linear in the text: every pattern is bounded or runs over disjoint classes. Tags are compared after NFKD,
 without marks, invisible and control characters, in lower case; letters of other scripts count as the ASCII ones that
@@ -15,7 +15,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from importlib.resources import files
-from itertools import accumulate, groupby, pairwise
+from itertools import accumulate, groupby, islice, pairwise
 from typing import Any, NamedTuple
 
 LONGEST = 300  # characters of a shown sentence or line
@@ -130,6 +130,75 @@ def inert(text: str) -> str:
         return text
     blank = ("\t", "\xa0", "\u3000")
     return "".join(char if char.isprintable() or char == "\n" else " " if char in blank else "·" for char in text)
+
+
+# -- words for searching: what is indexed, and what a query asks for, plain words without operators
+
+_WORD = re.compile(r"[^\W_]+")
+UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
+    "\u3040-\u312f\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"  # kana, Chinese characters
+)
+
+
+def indexed_words(text: str) -> str:
+    """Return a text as it is indexed: with spaces around letters of scripts that have none between words."""
+    if text.isascii():
+        return text
+    # In pieces: spaces between the letters of megabytes, made at once, would hold every thread up.
+    return "".join(UNSPACED.sub(r" \g<0> ", text[at : at + 10_000]) for at in range(0, len(text), 10_000))
+
+
+def search_words(text: str) -> Iterator[str]:
+    """Yield the words of a text, in small letters; of unspaced scripts each two letters that stand together."""
+    for found in _WORD.finditer(text):  # not all in one go, which would hold every other thread up
+        if (word := found[0]).isascii():
+            yield word.lower()
+        else:
+            yield from _parts([piece.lower() for piece in indexed_words(word).split()])
+
+
+def query_terms(query: str, most: int = 24) -> list[str]:
+    """Return what a query asks for: each run without a space, and its words if several; of a pasted page the first."""
+    terms: dict[str, None] = {}
+    for run in islice(re.finditer(r"\S+", unicodedata.normalize("NFC", query)), 1_000):
+        words = [piece.lower() for word in _WORD.findall(run[0]) for piece in indexed_words(word).split()]
+        if words:  # a word alone is one of its parts too
+            terms |= dict.fromkeys([" ".join(words), *_parts(words)])
+        if len(terms) >= most:
+            break
+    return list(terms)[:most]
+
+
+def _parts(words: Sequence[str]) -> Iterator[str]:
+    """Yield the words of a run; neighbours of an unspaced script by two."""
+    unspaced = [len(word) == 1 and UNSPACED.match(word) is not None for word in words]
+    for at, word in enumerate(words):
+        if not unspaced[at]:
+            yield word
+        elif at + 1 < len(words) and unspaced[at + 1]:
+            yield f"{word} {words[at + 1]}"
+        elif not (at and unspaced[at - 1]):
+            yield word
+
+
+def stem(term: str) -> str:
+    """Return the beginning of a word: the ends of longer ones may differ."""
+    return term[: max(4, len(term) - 3)]
+
+
+_COMMON_WORDS = """
+a about after again all also an and any are as at be been before but by can could did do does for from
+go had has have how i if in into is it its let me my no not now of on or our out please should so some
+than that the their them then there these they this to too up us was we were what when where which who
+why will with would you your
+"""
+_COMMON = frozenset(_COMMON_WORDS.split())
+
+
+def stems(text: str) -> frozenset[str]:
+    """Return beginnings of a text's words by which their families are known, without common words."""
+    return frozenset(stem(word) for word in search_words(text) if word not in _COMMON)
 
 
 # -- fences and tags

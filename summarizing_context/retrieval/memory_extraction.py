@@ -19,8 +19,7 @@ from summarizing_context.extraction.rules import Topic, rule_topic
 from summarizing_context.log.entries import Segment, Sources, prefix_hashes, range_hash
 from summarizing_context.messages.redaction import Redact, redact_reading
 from summarizing_context.messages.rendering import cut_results
-from summarizing_context.messages.search_terms import stems
-from summarizing_context.messages.text import cleaned, flat, split_prose
+from summarizing_context.messages.text import cleaned, flat, split_prose, stems
 from summarizing_context.stores.base import KeptMemory, MemoryScope, NewMemory, SummaryKey, keep_memories
 from summarizing_context.summarizers.base import Caller, SummaryJob, SummaryReply
 from summarizing_context.summarizers.resilience import RetrySchedule

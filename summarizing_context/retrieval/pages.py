@@ -23,11 +23,10 @@ from summarizing_context.errors import NodeNotFoundError, SettingsError, briefly
 from summarizing_context.log.entries import Entry, Recalled
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.messages.rendering import BREAKS, Count, between_lines, cut_middle, fitting, parts_by_author
-from summarizing_context.messages.search_terms import query_terms, stems, words_of
-from summarizing_context.messages.text import fence
+from summarizing_context.messages.text import fence, query_terms, search_words, stems
 from summarizing_context.retrieval.search import check_query
 from summarizing_context.stores.base import Match, Scope, SearchIndex
-from summarizing_context.summarizers.extractive.summarizer import brief_of
+from summarizing_context.summarizers.extractive import brief_of
 from summarizing_context.views.builder import Viewer
 from summarizing_context.views.header import BRIEF_TOKENS
 from summarizing_context.worker.summary_cache import HeaderNode, Node, SummaryCache
@@ -241,7 +240,7 @@ class Pages:
 
         def made() -> Page:
             words = {word for term in terms for word in (term, *term.split()) if len(word) > 2}
-            counts = Counter(word for match in matches for word in words.intersection(words_of(match.text)))
+            counts = Counter(word for match in matches for word in words.intersection(search_words(match.text)))
             weights = {word: log(1 + len(matches) / counts[word]) for word in sorted(words) if counts[word]}
 
             # as much of the best matches, each with its group up to it, as there is room for
@@ -312,7 +311,7 @@ def _excerpt(text: str, weights: Mapping[str, float], tokens: int, count: Count)
     for at, line in enumerate(lines):
         lowered = line.lower()
         if not line.isascii() or any(word in lowered for word in weights):  # a tenth of the time of reading the words
-            words = set(words_of(line))
+            words = set(search_words(line))
             worth[at] = sum(weight for word, weight in weights.items() if word in words) / sqrt(4 + len(words))
     kept: set[int] = set()
     left = tokens - 2

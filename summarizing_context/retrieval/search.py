@@ -21,7 +21,7 @@ import anyio.to_thread
 
 from summarizing_context.errors import SettingsError, StoreError, briefly
 from summarizing_context.messages.reading import check_message, encodable
-from summarizing_context.messages.search_terms import UNSPACED, query_terms, stem, stems, words_of
+from summarizing_context.messages.text import UNSPACED, query_terms, search_words, stem, stems
 from summarizing_context.retrieval.embeddings import NEAR, EmbeddingSearch
 from summarizing_context.retrieval.memory_extraction import normal_subject, notify_of_memory
 from summarizing_context.sessions.session import Session
@@ -188,7 +188,7 @@ def check_query(query: object, limit: object = 1, things: str = "") -> None:
 
 @lru_cache(10_000)  # memories are read again for each choice
 def _families(text: str) -> tuple[frozenset[str], frozenset[str]]:
-    return stems(text), frozenset(words_of(text))
+    return stems(text), frozenset(search_words(text))
 
 
 def _checked(content: object) -> str:

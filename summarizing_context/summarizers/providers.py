@@ -9,7 +9,7 @@ from summarizing_context.concurrency import Clock, WorkerThread, choose_clock
 from summarizing_context.errors import SettingsError
 from summarizing_context.settings import PROVIDERS, Settings
 from summarizing_context.summarizers.base import Summarizer
-from summarizing_context.summarizers.extractive.summarizer import ExtractiveSummarizer
+from summarizing_context.summarizers.extractive import ExtractiveSummarizer
 from summarizing_context.summarizers.resilience import ResilientSummarizer
 from summarizing_context.summarizers.sdk import SdkSummarizer
 

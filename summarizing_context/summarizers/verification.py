@@ -22,11 +22,10 @@ from importlib.resources import files
 from typing import Any, NamedTuple
 
 from summarizing_context.errors import SummarizerRefused
-from summarizing_context.messages.search_terms import stems
-from summarizing_context.messages.text import folded
+from summarizing_context.messages.text import folded, stems
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
-from summarizing_context.summarizers.extractive.lines import escape_labels
+from summarizing_context.summarizers.extractive import escape_labels
 
 _TABLE = tomllib.loads((files(__package__) / "replies.toml").read_text("utf-8"))
 _PATTERNS = {name: re.compile(pattern, re.VERBOSE) for name, pattern in _TABLE.items()}

@@ -47,8 +47,7 @@ from summarizing_context.messages.reading import (
 from summarizing_context.messages.text import fence, neutral
 from summarizing_context.messages.tokens import MESSAGE_TOKENS, Price
 from summarizing_context.settings import Settings
-from summarizing_context.summarizers.extractive.lines import without_rules
-from summarizing_context.summarizers.extractive.summarizer import cut_to
+from summarizing_context.summarizers.extractive import cut_to, without_rules
 from summarizing_context.summarizers.native import MOST_INSTRUCTIONS
 from summarizing_context.views.view import (
     GOING_ON_SHARE,

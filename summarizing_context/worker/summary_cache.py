@@ -24,8 +24,7 @@ from summarizing_context.log.message_log import MessageLog
 from summarizing_context.messages.rendering import render_children
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.settings import SUMMARIES_PER_SEGMENT
-from summarizing_context.summarizers.extractive.lines import lines_about
-from summarizing_context.summarizers.extractive.summarizer import cut_to, skim, summarize_extractively
+from summarizing_context.summarizers.extractive import cut_to, lines_about, skim, summarize_extractively
 
 FOUR = 4  # segments of the smallest merge
 BLOCKS = (FOUR, *(FOUR**power for power in range(3, 10)))  # segments of a block: 4, 64, 256, 1,024 and so on

@@ -38,8 +38,7 @@ from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.settings import Settings
 from summarizing_context.stores.base import NOWHERE, Places, SessionStore, StoredFailure, StoredSummary, SummaryKey
 from summarizing_context.summarizers.base import Caller, SummaryJob, SummaryReply
-from summarizing_context.summarizers.extractive.lines import key_lines
-from summarizing_context.summarizers.extractive.summarizer import summarize_extractively
+from summarizing_context.summarizers.extractive import key_lines, summarize_extractively
 from summarizing_context.summarizers.prompts import in_use
 from summarizing_context.summarizers.resilience import LONGEST_DELAY, RetrySchedule
 from summarizing_context.summarizers.verification import GROUNDING_VERSION

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from summarizing_context.messages.search_terms import query_terms
+from summarizing_context.messages.text import query_terms
 from summarizing_context.stores.base import Match, Present, Scope, SessionStore, StoredEntry
 from tests.contract.store_builders import check_index, key, nothing, opened, summary
 

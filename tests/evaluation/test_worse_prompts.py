@@ -17,7 +17,7 @@ from summarizing_context.evaluation.cassettes import Cassette, RecordedModel
 from summarizing_context.evaluation.datasets import CATEGORIES, Recording, exact_values
 from summarizing_context.evaluation.report import in_words
 from summarizing_context.evaluation.views import ARMS
-from summarizing_context.summarizers.extractive.summarizer import summarize_extractively
+from summarizing_context.summarizers.extractive import summarize_extractively
 from summarizing_context.summarizers.prompts import latest
 from tests.laws.amounts import ALL
 

@@ -10,7 +10,7 @@ import openai
 from anyio.from_thread import start_blocking_portal
 
 from summarizing_context.cli import main
-from summarizing_context.summarizers.extractive.summarizer import summarize_extractively
+from summarizing_context.summarizers.extractive import summarize_extractively
 from summarizing_context.summarizers.prompts import Prompt, write_prompt
 
 from .protocols import Json, system_text, user_text

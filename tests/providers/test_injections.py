@@ -14,7 +14,7 @@ import pytest
 from summarizing_context import Settings, open_context
 from summarizing_context.messages.reading import read_message
 from summarizing_context.messages.rendering import render_children, render_messages
-from summarizing_context.summarizers.extractive.summarizer import summarize_extractively
+from summarizing_context.summarizers.extractive import summarize_extractively
 from summarizing_context.summarizers.verification import check_reply
 from tests.laws.builders import DIALECTS, Message, Script, assistant, call, count, result, system, user, words
 from tests.laws.checkers import find_tail

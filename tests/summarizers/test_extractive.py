@@ -6,7 +6,7 @@ import pytest
 
 from summarizing_context.messages.rendering import render_children
 from summarizing_context.messages.tokens import estimate_text
-from summarizing_context.summarizers.extractive.summarizer import brief_of, skim, summarize_extractively
+from summarizing_context.summarizers.extractive import brief_of, skim, summarize_extractively
 
 Block = tuple[str, str]
 

@@ -39,7 +39,7 @@ from summarizing_context.errors import (
     StoreReadOnlyError,
     StoreUnreachableError,
 )
-from summarizing_context.messages.search_terms import indexed_words
+from summarizing_context.messages.text import indexed_words
 from summarizing_context.stores.base import SummaryKey
 from summarizing_context.stores.relational.store import (
     VERSION,

@@ -41,7 +41,7 @@ import msgspec
 from summarizing_context import errors
 from summarizing_context.concurrency import running_loop
 from summarizing_context.errors import StoreCorruptError, StoreError, StoreReadOnlyError
-from summarizing_context.messages.search_terms import searchable
+from summarizing_context.messages.reading import searchable
 from summarizing_context.stores import base
 from summarizing_context.stores.base import (
     Checkpoint,

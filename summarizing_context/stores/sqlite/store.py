@@ -24,7 +24,7 @@ from filelock import FileLock, Timeout
 
 from summarizing_context import errors
 from summarizing_context.errors import StoreCorruptError, StoreError, StoreLockedError
-from summarizing_context.messages.search_terms import indexed_words
+from summarizing_context.messages.text import indexed_words
 from summarizing_context.stores.private_files import FILE, make_private_folder, open_private
 from summarizing_context.stores.relational import store as relational
 from summarizing_context.stores.relational.store import Engine, RelationalStore, Result, Values, Work
