@@ -19,7 +19,6 @@ from typing import NamedTuple
 from summarizing_context.concurrency import WorkerThread, YieldNow, never_yield
 from summarizing_context.extraction import facts
 from summarizing_context.extraction.rules import cue_rules, rule_strength
-from summarizing_context.messages.search_terms import stems
 from summarizing_context.messages.text import (
     GONE,
     Words,
@@ -29,6 +28,7 @@ from summarizing_context.messages.text import (
     shown,
     split_lines,
     split_prose,
+    stems,
     words_of,
 )
 from summarizing_context.messages.tokens import estimate_text
