@@ -18,7 +18,7 @@ from summarizing_context.concurrency import Clock, Events, WorkerThread, choose_
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import MissingExtraError, SettingsError
 from summarizing_context.log.entries import Intake
-from summarizing_context.log.message_log import Foreground, MessageLog, SessionLedger
+from summarizing_context.log.message_log import Foreground, Ledger, MessageLog
 from summarizing_context.messages.redaction import Redaction
 from summarizing_context.messages.tokens import Price, choose_counter, remembering
 from summarizing_context.models import load_models
@@ -188,7 +188,7 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
         every = None if counted is None or is_extractive else max(1, counted // 2)  # messages of a segment
         log = MessageLog(settings, keep_system=options.keep_system, every=every, foreground=foreground)
         summaries = SummaryCache(log, maker=recipe.maker)
-        ledger = SessionLedger(log)
+        ledger = Ledger(log)
 
         # what makes the summaries, in the background
         provider = None if is_extractive or options.summarizer is not None else settings.summarizer

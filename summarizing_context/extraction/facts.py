@@ -239,9 +239,11 @@ def first_error_line(result: str, failed: bool) -> str:
 
 
 def error_line(result: str, failed: bool) -> str:
-    """Return the same of a result as it came. Of a huge one both ends are read."""
+    """Return the same of a result as it came, without the time that it took, which is another one each time. Of a huge
+    result both ends are read."""
     ends = result if len(result) <= 2 * _HUGE else f"{result[:_HUGE]}\n{result[-_HUGE:]}"
-    return first_error_line(cleaned(ends), failed)
+    line = first_error_line(cleaned(ends), failed)
+    return re.sub(r"\s{0,3}(?:\(\d[\d.]{0,12}\s?m?s\)|in \d[\d.]{0,12}\s?m?s)[ =]{0,80}\Z", "", line)
 
 
 def error_lines(result: str, most: int) -> list[str]:
@@ -250,11 +252,6 @@ def error_lines(result: str, most: int) -> list[str]:
     named = (line for _, line in _hinted_lines(result) if any(kind.match(line) for kind in kinds))
     told = dict.fromkeys(clip(shown(_TAG.sub("", line)), 200) for line in named)
     return [*filter(None, told)][:most]
-
-
-def signature(line: str) -> str:
-    """Return an error's line without the time that it took, which is another one each time."""
-    return re.sub(r"\s{0,3}(?:\(\d[\d.]{0,12}\s?m?s\)|in \d[\d.]{0,12}\s?m?s)[ =]{0,80}\Z", "", line)
 
 
 def _hinted_lines(result: str) -> Iterator[tuple[int, str]]:
@@ -325,10 +322,8 @@ class ToolRules:
         self.rules_for = lru_cache(4_096)(self._rules_for)  # a model may make up any name
 
     def _rules_for(self, tool: str, word: str = "") -> list[LedgerRule]:
-        """Return rules in the order in which they apply to a call of `tool`; `word` is its one-word `command`.
-
-        A host's own rules come first, then those for the first name, for the second, for any.
-        """
+        """Return rules in the order in which they apply to a call of `tool`, whose one-word `command` may be a `word`:
+        a host's own, then those for the first name, for the second, for any."""
         names = [f" {' '.join(_words(name))} " for name in (word, tool) if name]
         ranked = []
         for place, (_, tools) in enumerate(self._rules):
@@ -451,7 +446,7 @@ def touches_of(call: Part, answer: Part | None, rules: ToolRules) -> Iterator[To
             if f"{program}: " not in text[:_SHORT]:
                 yield Touch("path", path, _confirmed(done, output), about=path)
         if line:
-            yield Touch("error", signature(line), "seen", about=about)
+            yield Touch("error", line, "seen", about=about)
 
     # all else
     path = patched[0][0] if patched else next((value for kind, value, _ in claims if kind == "path"), "")
@@ -459,7 +454,7 @@ def touches_of(call: Part, answer: Part | None, rules: ToolRules) -> Iterator[To
     looks = not patched and all(done in LOOKS for kind, _, done in claims if kind != "command")
     if not commands and result is not None and (failed or refuses(result, looks=looks)):
         if line := error_line(result, True):
-            yield Touch("error", signature(line), "seen", about=about)
+            yield Touch("error", line, "seen", about=about)
         return
     for path, done in patched:
         yield Touch("path", path, _confirmed(done, result))

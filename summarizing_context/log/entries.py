@@ -558,19 +558,15 @@ class Sources:
     yield_now: YieldNow = never_yield  # called all along by a thread that writes
     _pieces: tuple[str, Sequence[str]] = ("", ())  # of the large group that was read last, with its name
 
-    def source(self, segment: Segment, group: str, entries: Sequence[Entry]) -> Callable[[], str]:
-        """Return what gives the text of a segment, in any thread; `group` names what its entries say, and the parts."""
-
-        def text() -> str:
-            if segment.parts == 1:
-                return self.render(entries)
-            known, pieces = self._pieces
-            if known != group:
-                pieces = cut_evenly(self.render(entries), segment.parts, self.yield_now)
-                self._pieces = group, pieces
-            return pieces[segment.part] or THOUGHT_ONLY  # a large group may be thinking for the most part
-
-        return text
+    def text(self, segment: Segment, group: str, entries: Sequence[Entry]) -> str:
+        """Return the text of a segment, in any thread; `group` names what its entries say, and the parts."""
+        if segment.parts == 1:
+            return self.render(entries)
+        known, pieces = self._pieces
+        if known != group:
+            pieces = cut_evenly(self.render(entries), segment.parts, self.yield_now)
+            self._pieces = group, pieces
+        return pieces[segment.part] or THOUGHT_ONLY  # a large group may be thinking for the most part
 
     def render(self, entries: Sequence[Entry]) -> str:
         """Return entries, written down. `redact` reads each message as a whole before, and all of them as written."""

@@ -17,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
-from functools import reduce
+from functools import partial, reduce
 from itertools import pairwise, takewhile
 from math import inf
 from operator import attrgetter, or_
@@ -187,67 +187,6 @@ class Fact(NamedTuple):
     superseded: bool
 
 
-class Ledger:
-    """Touches added up. Adding costs the same however many there are."""
-
-    def __init__(self, touches: Iterable[Touch] = ()) -> None:
-        self.touches: list[Touch] = []
-        self.is_red = False  # the newest run of tests failed
-        self.end, self.ends = -1, 0  # the newest message whose call has made a commit, or tests pass; so many have
-        self._all: dict[tuple[Kind, str, str], Touch] = {}
-        self._holding: dict[Kind, dict[str, Touch]] = {kind: {} for kind in get_args(Kind)}  # by value
-        self._done: dict[str, Touch] = {}  # by what was tried, its last success
-        for touch in touches:
-            self.add(touch)
-
-    def add(self, touch: Touch) -> None:
-        """Note a touch that is later than all before."""
-        kind, value, operation = key = touch[:3]
-        times = touch.times + (self._all[key].times if key in self._all else 0)
-        self._all[key] = latest = touch._replace(order=len(self.touches), times=times)
-        self.touches.append(touch)
-
-        # of two touches of one thing a change holds rather than a look, and then the later one
-        held = self._holding[kind].get(value)
-        if held is None or held.operation in (operation, *LOOKS) or operation not in LOOKS:
-            self._holding[kind][value] = latest
-        if touch.went_well:
-            self._done[touch.about] = latest
-            if touch.work == "commit" or (touch.work == "tests" and self.is_red):
-                self.end, self.ends = touch.start, self.ends + 1
-        if touch.work == "tests":
-            self.is_red = not touch.went_well
-
-    def facts(self) -> list[Fact]:
-        """Return everything that is known, in the order in which it was done or said."""
-        facts: list[Fact] = []
-        for touch in sorted(self._all.values(), key=attrgetter("order")):
-            kind, value, operation, start, stop = touch[:5]
-            superseded = kind != "error" and self._holding[kind][value] is not touch
-            if kind == "error":
-                fixed = self._fixed_at(touch)
-                operation, stop = ("open", stop) if fixed is None else ("fixed", fixed)
-            facts.append(Fact(kind, value, operation, start, stop, superseded))
-        return facts
-
-    def newest(self, stop: int, most: int) -> dict[Kind, list[Touch]]:
-        """Return what holds of each thing, by kind, the latest first: of the `most` latest of a kind those from before
-        entry `stop`, and of errors those that are not fixed. What was touched again from `stop` on is left out."""
-        found: dict[Kind, list[Touch]] = {}
-        for kind, holding in self._holding.items():
-            latest = sorted(holding.values(), key=attrgetter("order"), reverse=True)[:most]
-            found[kind] = [touch for touch in latest if touch.start < stop]
-        found["error"] = [error for error in found["error"] if self._fixed_at(error) is None]
-        return found
-
-    def _fixed_at(self, error: Touch) -> int | None:
-        """Return where what an error is about had gone well again, by itself or as part of more; None if it has not."""
-        words = error.about.split(" ")[:12]
-        wider = [" ".join(words[:count]) for count in range(len(words) - 1, 1, -1)]  # `go test ./pkg` of `... TestA`
-        done = (self._done.get(about) for about in (error.about, *wider))
-        return next((one.stop for one in done if one is not None and one.order > error.order), None)
-
-
 COMPACT = "context_compact"  # the tool with which an agent says that a task is done; clients set words before it
 MAX_NOTE = 2_000  # characters of what it keeps
 
@@ -305,15 +244,13 @@ class KeptTexts:
             elif part.kind == "result" and (call := self._waiting.pop(part.id, None)) and not part.failed:
                 if call[1]:
                     self._take_plan(index, "\n".join(part.texts), *call)
-                else:
-                    self._take_note(call[0], parsed(call[2] or "{}"))
-
-    def _take_note(self, made_by: int, given: Any) -> None:
-        kept = (given.pop("keep", None) or "") if isinstance(given, dict) else None
-        # the tool refuses other arguments, so these calls end nothing
-        if isinstance(kept, str) and len(kept) <= MAX_NOTE and all(one in (None, "") for one in given.values()):
-            self._notes.append(KeptText(made_by, kept.strip()))
-            self.ended_at = made_by
+                    continue
+                given = parsed(call[2] or "{}")
+                kept = (given.pop("keep", None) or "") if isinstance(given, dict) else None
+                # the tool refuses other arguments, so these calls end nothing
+                if isinstance(kept, str) and len(kept) <= MAX_NOTE and all(one in (None, "") for one in given.values()):
+                    self._notes.append(KeptText(call[0], kept.strip()))
+                    self.ended_at = call[0]
 
     def _take_plan(self, index: int, said: str, made_by: int, keys: tuple[str, ...], arguments: str) -> None:
         """Take the plan that a call has written, or that the result at `index` tells."""
@@ -724,7 +661,7 @@ class MessageLog:
         """What gives the content of a segment, in any thread; `sources` where others than the session's write it."""
         segment = self.segments[leaf]
         entries, first_part = self.entries[segment.start : segment.stop], self.hashes[leaf - segment.part]
-        return (sources or self._sources).source(segment, first_part, entries)
+        return partial((sources or self._sources).text, segment, first_part, entries)
 
     def important(self, stop: int, threshold: float) -> list[int]:
         """The groups before entry `stop` that score at least `threshold`, the most important first."""
@@ -743,22 +680,80 @@ class MessageLog:
         return set(self.marked[bisect_left(self.marked, start) : bisect_left(self.marked, stop)])
 
 
-# -- the ledger of a session. Each closed group is read once, ahead of need or when a view or a caller needs it; of huge
-# arguments and results both ends.
+# -- the ledger
 
 # The version of the log, the entries from and up to which it is read, and the groups, each with the place of its first
 Unread = tuple[int, int, int, Sequence[tuple[int, Sequence[Entry]]]]
 
 
-@dataclass(eq=False)
-class SessionLedger(Ledger):
-    """The ledger of one session. Groups are read by the log's table of rules."""
+class Ledger:
+    """What tool calls and people have touched, added up: adding costs the same however much there is. Each closed group
+    is read once, by the log's table of rules, ahead of need or when a view or a caller needs it."""
 
-    log: MessageLog
+    def __init__(self, log: MessageLog) -> None:
+        self.log = log
+        self._begin((), 0)
 
-    def __post_init__(self) -> None:
-        super().__init__()
-        self._stop = 0  # all entries before it have been read
+    def _begin(self, touches: Iterable[Touch], stop: int) -> None:
+        """Add up these touches alone, which all entries before `stop` have."""
+        self._stop, self.touches = stop, list[Touch]()
+        self.is_red = False  # the newest run of tests failed
+        self.end, self.ends = -1, 0  # the newest message whose call has made a commit, or tests pass; so many have
+        self._all: dict[tuple[Kind, str, str], Touch] = {}
+        self._holding: dict[Kind, dict[str, Touch]] = {kind: {} for kind in get_args(Kind)}  # by value
+        self._done: dict[str, Touch] = {}  # by what was tried, its last success
+        for touch in touches:
+            self.add(touch)
+
+    def add(self, touch: Touch) -> None:
+        """Note a touch that is later than all before."""
+        kind, value, operation = key = touch[:3]
+        times = touch.times + (self._all[key].times if key in self._all else 0)
+        self._all[key] = latest = touch._replace(order=len(self.touches), times=times)
+        self.touches.append(touch)
+
+        # of two touches of one thing a change holds rather than a look, and then the later one
+        held = self._holding[kind].get(value)
+        if held is None or held.operation in (operation, *LOOKS) or operation not in LOOKS:
+            self._holding[kind][value] = latest
+        if touch.went_well:
+            self._done[touch.about] = latest
+            if touch.work == "commit" or (touch.work == "tests" and self.is_red):
+                self.end, self.ends = touch.start, self.ends + 1
+        if touch.work == "tests":
+            self.is_red = not touch.went_well
+
+    def facts(self) -> list[Fact]:
+        """Return everything that is known of the whole log, its open end included, in the order in which it was done or
+        said."""
+        self.catch_up()
+        stop, found, whole = self.log.closed_groups_stop, list[Fact](), Ledger(self.log)
+        whole._begin([*self.touches, *self._touches_of(stop, self.log.entries[stop:])], stop)
+        for touch in sorted(whole._all.values(), key=attrgetter("order")):
+            kind, value, operation, start, stop = touch[:5]
+            superseded = kind != "error" and whole._holding[kind][value] is not touch
+            if kind == "error":
+                fixed = whole._fixed_at(touch)
+                operation, stop = ("open", stop) if fixed is None else ("fixed", fixed)
+            found.append(Fact(kind, value, operation, start, stop, superseded))
+        return found
+
+    def newest(self, stop: int, most: int) -> dict[Kind, list[Touch]]:
+        """Return what holds of each thing, by kind, the latest first: of the `most` latest of a kind those from before
+        entry `stop`, and of errors those that are not fixed. What was touched again from `stop` on is left out."""
+        found: dict[Kind, list[Touch]] = {}
+        for kind, holding in self._holding.items():
+            latest = sorted(holding.values(), key=attrgetter("order"), reverse=True)[:most]
+            found[kind] = [touch for touch in latest if touch.start < stop]
+        found["error"] = [error for error in found["error"] if self._fixed_at(error) is None]
+        return found
+
+    def _fixed_at(self, error: Touch) -> int | None:
+        """Return where what an error is about had gone well again, by itself or as part of more; None if it has not."""
+        words = error.about.split(" ")[:12]
+        wider = [" ".join(words[:count]) for count in range(len(words) - 1, 1, -1)]  # `go test ./pkg` of `... TestA`
+        done = (self._done.get(about) for about in (error.about, *wider))
+        return next((one.stop for one in done if one is not None and one.order > error.order), None)
 
     @property
     def lag(self) -> int:
@@ -787,21 +782,13 @@ class SessionLedger(Ledger):
 
     def keep(self, stop: int) -> None:
         """Forget what was read off entry `stop` and those after it, for the log was replaced."""
-        self._stop = min(self._stop, stop)
-        super().__init__([touch for touch in self.touches if touch.stop <= stop])
+        self._begin([touch for touch in self.touches if touch.stop <= stop], min(self._stop, stop))
 
-    def current(self, most: float = inf) -> Ledger:
-        """Return the ledger of the closed groups; of more than `most` unread tokens as far as it was read ahead."""
+    def catch_up(self, most: float = inf) -> None:
+        """Read all closed groups; none where that are more than `most` tokens, for which it stays as far as it is read."""
         if self.lag <= most:
             unread = self.unread()
             self.take(unread, self.read(unread))
-        return self
-
-    def facts(self) -> list[Fact]:
-        """Return everything that is known of the whole log, its open end included."""
-        self.current()
-        start = self.log.closed_groups_stop
-        return Ledger([*self.touches, *self._touches_of(start, self.log.entries[start:])]).facts()
 
     def _touches_of(self, start: int, group: Sequence[Entry]) -> list[Touch]:
         """Return what a group, whose first message stands at `start`, did and said, in order."""

@@ -211,10 +211,11 @@ class MemoryExtractor:
         recipe, hashes, segment = self.worker.recipe, self.log.hashes, self._segment(piece.leaf)
         most, entries = recipe.memory_tokens, self.log.entries[piece.start : piece.stop]
         key = SummaryKey(piece.hash, recipe.hash_of("memory", most))
-        source = self._sources.source(segment, hashes[piece.leaf - segment.part] if segment.parts > 1 else "", entries)
+        group = hashes[piece.leaf - segment.part] if segment.parts > 1 else ""
 
         def job() -> SummaryJob:
-            content = cut_results(source())  # without the middles of long results: what lasts is seldom in them
+            text = self._sources.text(segment, group, entries)
+            content = cut_results(text)  # without the middles of long results: what lasts is seldom in them
             place = range(piece.start, piece.stop)
             return recipe.job("memory", key, content=content, max_tokens=most, entries=place)
 

@@ -27,7 +27,6 @@ from summarizing_context.log.message_log import (
     MessageLog,
     Pin,
     PlanItems,
-    SessionLedger,
     StandingRule,
 )
 from summarizing_context.messages.reading import (
@@ -91,7 +90,7 @@ class Sources:
     """What the views of one session are written from."""
 
     def __init__(
-        self, log: MessageLog, summaries: SummaryCache, ledger: SessionLedger | None, settings: Settings, price: Price
+        self, log: MessageLog, summaries: SummaryCache, ledger: Ledger | None, settings: Settings, price: Price
     ) -> None:
         self.log, self.summaries, self.ledger, self.settings, self.price = log, summaries, ledger, settings, price
         self.truncates = settings.strategy == "truncate"  # views say only how much is left out
@@ -402,8 +401,8 @@ def write_head(
             hidden = [file for file in instructions if file.message not in whole]
             told_first = instructions_block(hidden, min(int(0.10 * room.shared) >> room.squeeze, left), price)
             if ledger is not None and (cap := int(settings.ledger_share * room.shared) if is_plain else 0):
-                current = ledger.current(40_000)  # tokens that it may read now; more is read ahead in the background
-                lists.append(ledger_block(current, stop, [node.text for node in nodes], cap, price))
+                ledger.catch_up(40_000)  # tokens that it may read now; more is read ahead in the background
+                lists.append(ledger_block(ledger, stop, [node.text for node in nodes], cap, price))
             sections = [text for text in (told_first, *lists) if text]
             header_tokens = sources.frame + _tokens(nodes) + price.texts(sections) + sources.kind * len(sections)
             told = [_block_text(node) for node in nodes if node.made_by != "provider"]

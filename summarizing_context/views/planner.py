@@ -16,7 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from summarizing_context.log.entries import Cut, cut_at
-from summarizing_context.log.message_log import MessageLog, SessionLedger
+from summarizing_context.log.message_log import Ledger, MessageLog
 from summarizing_context.settings import HIGH_WATER
 from summarizing_context.views.header import Sources, choose_staying, memories_in, write_head
 from summarizing_context.views.view import (
@@ -47,7 +47,7 @@ FREED = 0.25  # of the room, that an activation at an end frees at least: the ne
 TOLERATED = 0.6  # of what an activation costs, that one at an end may cost more
 
 
-def is_natural_end(log: MessageLog, ledger: SessionLedger | None) -> bool:
+def is_natural_end(log: MessageLog, ledger: Ledger | None) -> bool:
     """Return whether the newest messages end a piece of work: a person asks for something, the last item of a plan is
     done, a commit was made, or tests pass that have failed."""
     if not log.steps:
@@ -56,7 +56,7 @@ def is_natural_end(log: MessageLog, ledger: SessionLedger | None) -> bool:
     if (log.humans and log.humans[-1] > step) or log.kept_texts.done_at >= step:
         return True
     if ledger is not None:
-        ledger.current(20_000)  # tokens that it may read now; more is read ahead in the background
+        ledger.catch_up(20_000)  # tokens that it may read now; more is read ahead in the background
     return ledger is not None and ledger.end >= step
 
 

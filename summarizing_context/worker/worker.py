@@ -25,7 +25,7 @@ import anyio
 from summarizing_context.concurrency import Clock, WorkerThread
 from summarizing_context.errors import StoreError, SummarizerError, SummarizerNotReady, SummarizerRefused
 from summarizing_context.log.entries import Entry, Sources, output_hash, recipe_hash
-from summarizing_context.log.message_log import SessionLedger
+from summarizing_context.log.message_log import Ledger
 from summarizing_context.messages.redaction import Redact, Redaction
 from summarizing_context.messages.rendering import (
     CUTTING_VERSION,
@@ -127,7 +127,7 @@ class Worker:
     what makes the summaries, as events tell it: made_by, provider, model."""
 
     summaries: SummaryCache
-    ledger: SessionLedger
+    ledger: Ledger
     store: SessionStore
     caller: Caller
     recipe: Recipe
