@@ -14,10 +14,11 @@ import re
 import tomllib
 import unicodedata
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import cache, lru_cache
+from functools import cache, lru_cache, reduce
 from importlib.resources import files
-from itertools import dropwhile
+from itertools import dropwhile, pairwise
 from math import prod
+from operator import or_
 from typing import Any, Literal, NamedTuple
 
 from summarizing_context.messages.reading import Part, Reading, parsed
@@ -646,16 +647,17 @@ def _ends(text: str) -> str:
     return text if len(text) <= 2_000 else f"{text[:1_000]}\n{text[-1_000:]}"
 
 
-def rank_groups(groups: Sequence[tuple[int, int]], stop: int, threshold: float) -> list[int]:
+def rank_groups(traits: Sequence[int], ends: Sequence[int], stop: int, threshold: float) -> list[int]:
     """Return the first entry of each group before entry `stop` that scores at least `threshold`, the most important
-    first, newer ones before older ones that score the same. `groups` are all closed groups of a log: the first entry of
-    each, and the traits of all its messages."""
+    first, newer ones before older ones that score the same; by the traits of all messages of a log, and where its
+    closed groups end."""
     ranked: list[tuple[float, int]] = []
-    for number, (start, traits) in enumerate(groups):
-        if traits & _STRICT:
-            traits &= ~_SOFT
-        age = 1 - 0.2 * (number / (len(groups) - 1) if len(groups) > 1 else 1.0)  # most for the newest
-        rest = prod((1 - weight for flag, weight in _WEIGHTS.items() if traits & flag), start=age)
+    for number, (start, end) in enumerate(pairwise(ends)):
+        flags = reduce(or_, traits[start:end])
+        if flags & _STRICT:
+            flags &= ~_SOFT
+        age = 1 - 0.2 * (number / (len(ends) - 2) if len(ends) > 2 else 1.0)  # most for the newest
+        rest = prod((1 - weight for flag, weight in _WEIGHTS.items() if flags & flag), start=age)
         if start < stop and 1 - rest >= threshold:
             ranked.append((1 - rest, start))
     return [start for _, start in sorted(ranked, reverse=True)]

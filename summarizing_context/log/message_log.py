@@ -17,10 +17,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
-from functools import partial, reduce
+from functools import partial
 from itertools import pairwise, takewhile
 from math import inf
-from operator import attrgetter, or_
+from operator import attrgetter
 from typing import Any, Literal, NamedTuple, get_args
 
 import anyio
@@ -665,9 +665,7 @@ class MessageLog:
 
     def important(self, stop: int, threshold: float) -> list[int]:
         """The groups before entry `stop` that score at least `threshold`, the most important first."""
-        traits = [entry.facts.traits for entry in self.entries]
-        groups = [(first, reduce(or_, traits[first:last])) for first, last in pairwise(self.group_ends)]
-        return rank_groups(groups, stop, threshold)
+        return rank_groups([entry.facts.traits for entry in self.entries], self.group_ends, stop, threshold)
 
     def opening(self, cut: int) -> list[int]:
         """The first request: the user's rows before entry `cut` and the first assistant row, else a human's first."""
@@ -785,7 +783,7 @@ class Ledger:
         self._begin([touch for touch in self.touches if touch.stop <= stop], min(self._stop, stop))
 
     def catch_up(self, most: float = inf) -> None:
-        """Read all closed groups; none where that are more than `most` tokens, for which it stays as far as it is read."""
+        """Read all closed groups; none where that are more than `most` tokens: it stays as far as it was read ahead."""
         if self.lag <= most:
             unread = self.unread()
             self.take(unread, self.read(unread))

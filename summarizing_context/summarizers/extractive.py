@@ -45,6 +45,7 @@ PRIORITY = (CONSTRAINTS, STATE, INTENT, DECISIONS, ERRORS, DONE, FACTS)  # what 
 SHARES = (14, 30, 18, 14, 14, 6, 34)  # percents of a summary
 STRICT_RANK = 6  # of constraints: from here on they are no mere preferences
 GUIDE_RANK = 100  # of facts: rules that a guide states
+_SILENT = "({} characters without words)"  # a content in which no line can be shown
 
 
 class Line(NamedTuple):
@@ -65,11 +66,6 @@ def read_sections(summary: str) -> Sections:
         elif len(line) > 2:
             sections[section].append(Line(line.removeprefix("- ")))
     return sections
-
-
-def nothing_readable(content: str) -> Line:
-    """Return what to say of a content in which no line can be shown."""
-    return Line(f"({len(content)} characters without words)")
 
 
 def fit(sections: Sections, max_tokens: int) -> str:
@@ -149,13 +145,6 @@ def is_rendered(text: str) -> bool:
     """Say whether this is a segment's own content, standing for itself because it is short."""
     first = text.lstrip().partition("\n")[0]
     return first.startswith("### ") and _LABEL.match(first[4:]) is not None
-
-
-def split_children(content: str) -> list[str]:
-    """Return the texts under the `### summary i of n` lines of a rollup's content; all of it, if there is none. They
-    are as they were before they were put into it."""
-    texts = [piece.rstrip("\n") for piece in _SUMMARY_LABEL.split(content) if piece.strip()]
-    return [re.sub(r"(^|[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029])\\(\\*### )", r"\1\2", text) for text in texts]
 
 
 def escape_labels(text: str) -> str:
@@ -558,7 +547,7 @@ def _read_segment(content: str, yield_now: YieldNow = never_yield, *, is_quick: 
     if not any(sections):  # the first words of the newest block that has some
         bodies = (clip(shown(cleaned(block.body[:2000])), 200) for block in reversed(blocks))
         words = next((words for words in bodies if len(words) > 1), "")
-        sections[FACTS] = [Line(words) if words else nothing_readable(content)]
+        sections[FACTS] = [Line(words or _SILENT.format(len(content)))]
     return sections
 
 
@@ -577,7 +566,9 @@ def _read_summaries(content: str, max_tokens: int, yield_now: YieldNow) -> Secti
     Constraints stay before everything else; of the states the latest wins; what repeats is said once. A segment so
     short that its own text stands for it is summarized first.
     """
-    texts = split_children(content)
+    # the texts under the `### summary i of n` lines, as they were before they were put there; all, if there is none
+    texts = [piece.rstrip("\n") for piece in _SUMMARY_LABEL.split(content) if piece.strip()]
+    texts = [re.sub(r"(^|[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029])\\(\\*### )", r"\1\2", text) for text in texts]
     children: list[Sections] = []
     for text in texts:
         yield_now(len(text))
@@ -610,7 +601,7 @@ def _read_summaries(content: str, max_tokens: int, yield_now: YieldNow) -> Secti
     guides = _last_of_each([Line(fact.text, GUIDE_RANK) for fact in told if is_of_guide(fact.text)])
     sections[FACTS] = [*guides, *thin([fact for fact in told if not is_of_guide(fact.text)])]
     if not any(sections):
-        sections[FACTS] = [nothing_readable(content)]
+        sections[FACTS] = [Line(_SILENT.format(len(content)))]
     return sections
 
 
