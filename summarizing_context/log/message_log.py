@@ -408,7 +408,7 @@ class MessageLog:
         self.tokens = array("q", [0])  # cost of the first n entries
         self.segments: list[Segment] = []
         self.hashes: list[str] = []  # range hash of each segment
-        self.group_ends = array("q", [0])  # where closed groups end, and the leading rows before them
+        self.group_ends = array("q", [0])  # where closed groups end, the last one too, and the leading rows before them
         self.humans = array("q")  # entries that a person wrote
         self.steps = array("q")  # assistant rows; of several in a row, the first
         self.marked = array("q")  # critical messages, and system and developer rows between others
@@ -439,11 +439,6 @@ class MessageLog:
     def covered_by_segments(self) -> int:
         """Entries that stand in closed segments or before them."""
         return self.segments[-1].stop if self.segments else self.leading_count
-
-    @property
-    def closed_groups_stop(self) -> int:
-        """The first entry that is not in a closed group."""
-        return self.group_ends[-1]
 
     @property
     def newest_group(self) -> tuple[int, int]:
@@ -533,7 +528,7 @@ class MessageLog:
         while cuts_anew and self.covered_by_segments > stop:
             del self.segments[-1], self.hashes[-1]
         start, ends = self.covered_by_segments, self.group_ends
-        if not start < stop <= self.closed_groups_stop or self.group_start(stop) != stop:
+        if not start < stop <= self.group_ends[-1] or self.group_start(stop) != stop:
             return
         self.closings.add(stop)
         self._cutter = SegmentCutter(self.cuts, start)
@@ -631,7 +626,7 @@ class MessageLog:
     def _waiting(self) -> list[tuple[int, int]]:
         """The same, unread: for each its message, and which of the calls of that it is."""
         waiting, made = OpenCalls(), list[tuple[int, int]]()
-        for index, entry in enumerate(self.entries[self.closed_groups_stop :], self.closed_groups_stop):
+        for index, entry in enumerate(self.entries[self.group_ends[-1] :], self.group_ends[-1]):
             made += [(index, at) for at in range(len(entry.facts.calls))]
             waiting.take(entry.facts.calls, entry.facts.answers, entry.facts.held)
         return [made[ordinal] for ordinal in sorted(waiting.unanswered())]
@@ -725,7 +720,7 @@ class Ledger:
         """Return everything that is known of the whole log, its open end included, in the order in which it was done or
         said."""
         self.catch_up()
-        stop, found, whole = self.log.closed_groups_stop, list[Fact](), Ledger(self.log)
+        stop, found, whole = self.log.group_ends[-1], list[Fact](), Ledger(self.log)
         whole._begin([*self.touches, *self._touches_of(stop, self.log.entries[stop:])], stop)
         for touch in sorted(whole._all.values(), key=attrgetter("order")):
             kind, value, operation, start, stop = touch[:5]
@@ -756,7 +751,7 @@ class Ledger:
     @property
     def lag(self) -> int:
         """Tokens that have not been read yet. Until it is 0, a ledger tells only part of the closed groups."""
-        return self.log.tokens[self.log.closed_groups_stop] - self.log.tokens[self._stop]
+        return self.log.tokens[self.log.group_ends[-1]] - self.log.tokens[self._stop]
 
     def unread(self, most: float = inf) -> Unread:
         """Return what has not been read yet, the oldest groups of about `most` tokens."""

@@ -70,7 +70,7 @@ class MemoryExtractor:
 
     def read_to_end(self) -> None:
         """Read all that stands in closed groups, in the background."""
-        self._asked = self.log.closed_groups_stop
+        self._asked = self.log.group_ends[-1]
         self.wake()
 
     def wake(self) -> None:
@@ -112,7 +112,7 @@ class MemoryExtractor:
         """Return a leaf; the last is what is in no segment yet."""
         log = self.log
         is_last = leaf == len(log.segments)
-        return Segment(log.covered_by_segments, log.closed_groups_stop, 0) if is_last else log.segments[leaf]
+        return Segment(log.covered_by_segments, log.group_ends[-1], 0) if is_last else log.segments[leaf]
 
     def _wanted(self) -> Iterator[_Piece]:
         """Yield what is to be read now, oldest first: what a model has summarized, or what was asked for."""

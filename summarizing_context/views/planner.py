@@ -357,7 +357,7 @@ def _overflow(now: NextView) -> Plan | None:
     if now.tail.start == now.state.stop:
         cuts = [*cuts, now.state.cut]
     last = now.cuts(mark.stop for mark in now.tail.marks[-2:] if mark.stop > now.state.stop)
-    cuts = [*cuts, *(last if len(log) > log.closed_groups_stop else last[:-1])]
+    cuts = [*cuts, *(last if len(log) > log.group_ends[-1] else last[:-1])]
     best: Plan | None = None
     for squeeze, gives_way in ((0, False), (0, True), (TIGHT, False)):
         for cut in cuts:

@@ -643,7 +643,7 @@ def extend_tail(log: MessageLog, tail: Tail, most: float = inf) -> None:
     closed = True
     while closed and tail.tokens <= most and tail.next < len(log.entries):
         groups = log.groups_from(tail.next, tail.ephemeral_count, tail.room.tokens)
-        closed = groups[-1].reads[-1].seq < log.closed_groups_stop
+        closed = groups[-1].reads[-1].seq < log.group_ends[-1]
         tail.take(groups, closed=closed, most=most)
 
 
