@@ -169,7 +169,6 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
         embedder = make_embedder(settings, read_only=options.read_only) if is_own else options.embedder
         if embedder is not None:
             vectors = make_vectors(settings, store.vectors, read_only=options.read_only)
-            vectors.check_usable()
             by_meaning = EmbeddingSearch(embedder, vectors, redact=redact, timeout=settings.call_timeout, owned=is_own)
         elif settings.vector_store == "chroma" and not options.read_only:
             raise SettingsError(
@@ -247,6 +246,8 @@ def make_vectors(settings: Settings, in_sqlite: VectorStore, *, read_only: bool)
     """Return where the settings say that vectors are kept. A Chroma folder stands beside the file, under its name."""
     path = str(settings.store)
     if settings.vector_store == "sqlite":
+        if find_spec("numpy") is None:
+            raise MissingExtraError("vectors", "comparing embeddings needs numpy")
         return in_sqlite
     if read_only:
         raise SettingsError("vector_store = 'chroma' cannot be opened for reading only; Chroma writes when opened")

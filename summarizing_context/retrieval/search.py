@@ -228,8 +228,8 @@ async def find_hits(session: Session, memory: Memory, query: str, scope: str, li
         if one.score >= (NEAR if least is None and one.id in by_meaning else least or 0.0):
             said_in, message = one.metadata.get("session_id"), one.metadata.get("message")
             place = (message, message + 1) if type(message) is int else (0, 0)
-            whose = said_in if isinstance(said_in, str) else session.id
-            memories.append(Match("memory", whose, *place, one.score, one.content, int(one.id[1:])))
+            places = [(said_in if isinstance(said_in, str) else session.id, *place)]
+            memories.append(Match("memory", places, one.score, one.content, one.id))
 
     # of matches by words those that hold more of the terms come first
     terms, scored = query_terms(query), list[Match]()
@@ -245,7 +245,7 @@ async def find_hits(session: Session, memory: Memory, query: str, scope: str, li
     ranked = [(match, 1 / (60 + rank)) for ranking in rankings for rank, match in enumerate(ranking, 1)]
     hits: list[SearchHit] = []
     for match, score in sorted(ranked, key=lambda one: -one[1]):
-        words, id = _snippet(terms, match.text), f"m{match.row}" if match.kind == "memory" else None
+        words = _snippet(terms, match.text)
         for session_id, start, stop in match.places:
             within = (
                 known.session_id == session_id and start <= known.start and known.stop <= stop
@@ -253,7 +253,7 @@ async def find_hits(session: Session, memory: Memory, query: str, scope: str, li
                 if known.kind != "memory"
             )
             if match.kind != "summary" or not any(within):
-                hits.append(SearchHit(session_id, start, stop, score, words, match.kind, id))
+                hits.append(SearchHit(session_id, start, stop, score, words, match.kind, match.id))
         if len(hits) >= limit:
             break
     return hits[:limit]

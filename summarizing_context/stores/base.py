@@ -298,18 +298,18 @@ class Match(NamedTuple):
     """What was found, in the index or among the memories, with its whole text."""
 
     kind: HitKind
-    session_id: str
-    start: int  # first log entry that it is, or stands for
-    stop: int
+    places: Sequence[tuple[str, int, int]]  # every session of the scope that holds it, the nearest first: start, stop
     score: float  # the higher the better; between matches of one search only
     text: str
-    row: int  # its number in the index, where no message and summary share one, or among the memories
-    elsewhere: tuple[tuple[str, int, int], ...] = ()  # other sessions of the scope that hold it too: id, start, stop
+    id: str | None = None  # of a memory
 
     @property
-    def places(self) -> tuple[tuple[str, int, int], ...]:
-        """Every session of the scope that holds it, the nearest first."""
-        return ((self.session_id, self.start, self.stop), *self.elsewhere)
+    def start(self) -> int:
+        return self.places[0][1]
+
+    @property
+    def stop(self) -> int:
+        return self.places[0][2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -378,12 +378,6 @@ class MemoryStore(Protocol):
 
 class VectorStore(Protocol):
     """Vectors of memories, of length 1, as 32-bit floats, by the recipe of their embedding; they go with its text."""
-
-    def check_usable(self) -> None:
-        """Raise `MissingExtraError` where vectors cannot be compared."""
-
-    async def missing(self, recipe: str, numbers: Sequence[int], size: int) -> list[int]:
-        """Return those of the numbers that have no vector of this recipe and of so many bytes."""
 
     async def save(self, recipe: str, vectors: Mapping[int, bytes]) -> None:
         """Keep vectors; as long as the process lives where nothing may be written."""

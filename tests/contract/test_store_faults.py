@@ -12,7 +12,18 @@ import pytest
 
 from summarizing_context.errors import StoreCorruptError, StoreError, StoreFullError, StoreVersionError
 from summarizing_context.stores.sqlite.store import SqliteStore
-from tests.contract.store_builders import bytes_beside, entries, key, log_of, nothing, numbered, opened, sql, summary
+from tests.contract.store_builders import (
+    bytes_beside,
+    entries,
+    fill_disk,
+    key,
+    log_of,
+    nothing,
+    numbered,
+    opened,
+    sql,
+    summary,
+)
 
 
 @pytest.fixture
@@ -133,9 +144,10 @@ async def test_closing_does_not_wait_for_a_locked_file(path):
         pass
 
 
-async def test_a_full_disk_fails_the_write_whole_and_passes_when_there_is_space(path):
+async def test_a_full_disk_fails_the_write_whole_and_passes_when_there_is_space(path, monkeypatch):
     called: list[int] = []
-    async with opened(path, "s", "filler", max_pages=150) as store:  # some are taken by the index, sooner or later
+    fill_disk(monkeypatch, 150)  # some are taken by the index, sooner or later
+    async with opened(path, "s", "filler") as store:
         await store.append("filler", entries(*["x" * 1000] * 200), nothing)
         await store.append("s", entries("kept"), lambda: called.append(0))
         with pytest.raises(StoreFullError, match="free some and call again"):

@@ -13,7 +13,7 @@ Messages are numbered by branch and position, summaries by their id below zero. 
 host may write them, one at a time. Those of a session without a project are its own, as its log is.
 
 What no session needs any longer is removed in slices, between which others write. What is found unneeded stays so, for
-a fork holds its checkpoint until it is committed, and only one session adds to a branch.
+a fork keeps its checkpoint from being removed until it is committed, and only one session adds to a branch.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from importlib.resources import files
-from importlib.util import find_spec
 from itertools import accumulate, chain, groupby, islice, starmap
 from typing import Any, NamedTuple, Protocol, TypeVar
 from weakref import WeakValueDictionary
@@ -203,7 +202,11 @@ class Engine:
             return error
         if isinstance(error, UnicodeError):  # no cause: it carries the whole text that could not be written
             return StoreError(f"{self.name}: a name is not valid Unicode; leave lone surrogates out of it")
-        return self.fault(error) or StoreError(f"{self.name}: the store cannot keep a value ({type(error).__name__})")
+        fault = self.fault(error)
+        if fault is None:
+            fault = StoreError(f"{self.name}: the store cannot keep a value ({type(error).__name__})")
+            fault.__cause__ = error
+        return fault
 
     def _work_off(self) -> None:
         """Perform all that is queued."""
@@ -342,15 +345,12 @@ def _find_matches(connection: Connection, terms: Sequence[str], scope: base.Scop
         seen.add(row)
         if row > 0:
             branch, at = divmod(row, 1 << 32)
-            places = [(name, at, at + 1) for start, stop, name in branches.get(branch, ()) if start <= at < stop]
-        else:
-            uses = [use for use in connection.run("summary_places", id=-row) if use[0] in ranks]
+            if places := [(name, at, at + 1) for start, stop, name in branches.get(branch, ()) if start <= at < stop]:
+                (message, _), *_ = connection.run("entries", branch=branch, start=at, stop=at + 1)
+                found.append(base.Match("message", places, score, searchable(message)))
+        elif uses := [use for use in connection.run("summary_places", id=-row) if use[0] in ranks]:
             places = sorted((use[:3] for use in uses), key=lambda use: ranks[use[0]])
-        if places and row > 0:
-            (message, _), *_ = connection.run("entries", branch=branch, start=at, stop=at + 1)
-            found.append(base.Match("message", *places[0], score, searchable(message), row, tuple(places[1:])))
-        elif places:
-            found.append(base.Match("summary", *places[0], score, readable(uses[0][3]), row, tuple(places[1:])))
+            found.append(base.Match("summary", places, score, readable(uses[0][3])))
     return found
 
 
@@ -360,16 +360,6 @@ class RelationalVectors(Part):
 
     _passing: dict[tuple[str, int], bytes] = field(default_factory=dict)  # where nothing may be written
 
-    def check_usable(self) -> None:
-        if find_spec("numpy") is None:
-            raise errors.MissingExtraError("vectors", "comparing embeddings needs numpy")
-
-    async def missing(self, recipe: str, numbers: Sequence[int], size: int) -> list[int]:
-        values = {"recipe": recipe, "numbers": json.dumps(list(numbers)), "size": size}
-        there = {number for (number,) in await self._store.rows("vectors_there", **values)}
-        there |= {number for number in numbers if 0 < size == len(self._passing.get((recipe, number), b""))}
-        return [number for number in numbers if number not in there]
-
     async def save(self, recipe: str, vectors: Mapping[int, bytes]) -> None:
         if self._store.read_only:
             self._passing.update(((recipe, number), vector) for number, vector in vectors.items())
@@ -378,7 +368,7 @@ class RelationalVectors(Part):
         await self._store.submit("save vectors", lambda connection: connection.run_many("save_vector", rows))
 
     async def near(self, recipe: str, numbers: Sequence[int], query: bytes) -> dict[int, float]:
-        passing = [(n, self._passing.get((recipe, n), b"")) for n in numbers if self._passing]
+        passing = [(n, self._passing[recipe, n]) for n in numbers if (recipe, n) in self._passing]
         values = {"recipe": recipe, "numbers": json.dumps(list(numbers))}
         return await self._store.read(
             lambda connection: cosines(chain(connection.run("vectors_of", **values), passing), query)
@@ -666,27 +656,21 @@ class RelationalStore:
         texts."""
 
         def find(connection: Connection) -> list[tuple[int, int]]:
-            """Return from where on to remove entries of branches, slice by slice; from 0 on where a branch is to go."""
+            """Return the branches with entries that no log needs, and from where on; from 0 on where one is to go."""
             branches = connection.run("branches", everything=everything).fetchall()
             needed: dict[int, int] = {}
             for head in connection.run("heads") if branches else ():  # read after the branches, for others add to both
                 for branch, _, stop in Head(*head).ranges():
                     needed[branch] = max(stop, needed.get(branch, 0))
-            slices = list[tuple[int, int]]()
-            for branch, first, end in branches:
-                start = max(first, needed.get(branch, 0))
-                if start < end or branch not in needed:
-                    slices += ((branch, at) for at in range(end - self._slice, start, -self._slice))
-                    slices.append((branch, start if branch in needed else 0))
-            return slices
+            return [(branch, needed.get(branch, 0)) for branch, end in branches if needed.get(branch, 0) < max(1, end)]
 
-        def remove_entries(connection: Connection, branch: int, start: int) -> int:
+        def remove_entries(connection: Connection, branch: int, start: int) -> int | None:
             connection.run("guard", what="removal")
-            removed = connection.run("remove_entries", branch=branch, start=start).fetchall()
+            removed = connection.run("remove_entries", branch=branch, start=start, most=self._slice).fetchall()
             connection.unindex_texts(((branch << 32) + place, searchable(message)) for place, message in removed)
-            if not start:
+            if not removed and not start:
                 connection.run("remove_one_of_branches", id=branch)
-            return sum(len(message) for _, message in removed)
+            return sum(len(message) for _, message in removed) if removed else None
 
         def remove_summaries(connection: Connection) -> int | None:
             connection.run("guard", what="removal")
@@ -695,10 +679,12 @@ class RelationalStore:
             return sum(len(text) for _, text in removed) if removed else None
 
         freed = 0
-        for branch, start in await self.submit("purge", find):
-            freed += await self.submit("purge", partial(remove_entries, branch=branch, start=start))
-        while (size := await self.submit("purge", remove_summaries)) is not None:
-            freed += size
+        removals: list[Work[int | None]] = [
+            partial(remove_entries, branch=branch, start=start) for branch, start in await self.submit("purge", find)
+        ]
+        for remove in (*removals, remove_summaries):
+            while (size := await self.submit("purge", remove)) is not None:
+                freed += size
         return freed
 
     # What the parts of a store share.
@@ -793,9 +779,8 @@ class RelationalCheckpoints(Part):
 
     async def fork(self, session_id: str, id: str, new_id: str) -> None:
         def work(connection: Connection) -> None:
-            there, head, views, pins = _find(connection, session_id, id)
-            if connection.run("hold_checkpoint", id=int(there.id[1:])).fetchone() is None:
-                _, head, views, pins = _find(connection, session_id, id)  # it was removed meanwhile
+            connection.run("lock_session", session_id=session_id)  # none removes it, or a checkpoint of it, meanwhile
+            _, head, views, pins = _find(connection, session_id, id)
             if connection.run("session", session_id=new_id).fetchone() is not None:
                 raise errors.SessionExistsError(new_id)
             project, *_, budget, title = connection.run("session", session_id=session_id).fetchone()

@@ -37,7 +37,6 @@ _TRANSLATED = {  # the shared queries are written for PostgreSQL
     "bytea": "blob",
     " for update of sessions": "",
     " for update": "",
-    " for key share": "",
 }
 _SQL = {  # by name
     name: re.sub("|".join(map(re.escape, _TRANSLATED)), lambda found: _TRANSLATED[found[0]], query)
@@ -79,7 +78,6 @@ class File(NamedTuple):
 
     path: Path | None  # None: in memory
     busy_timeout: float  # seconds
-    max_pages: int | None
     waits_for_disk: bool
 
 
@@ -288,8 +286,6 @@ class SqliteEngine(Engine):
             connection.execute("pragma synchronous = full")  # for the tables; in WAL each commit waits for the disk
             connection.execute("pragma secure_delete = on")
             create_tables(connection, path)
-            if self._file.max_pages is not None:
-                connection.execute(f"pragma max_page_count = {self._file.max_pages:d}")
             if not self._file.waits_for_disk:
                 connection.execute("pragma synchronous = normal")
             locks = f"{glob.escape(path.name)}.[1-9]*-{'[0-9a-f]' * 16}.lock"
@@ -342,10 +338,9 @@ class SqliteEngine(Engine):
 class SqliteStore(RelationalStore):
     """A `Store` on SQLite. `await open()` first; it shares a thread with the other stores of the file.
 
-    `max_pages` caps the file's size (pages of 4096 bytes), as a full disk would. Without `waits_for_disk` a commit is
-    acknowledged before the disk has it: a power cut may lose the newest commits, the end of the process loses none.
-    `busy_timeout` is in seconds: 30 by default, for a process that writes the file anew takes so long; 5 without
-    `waits_for_disk`, for such a host goes on without the store.
+    Without `waits_for_disk` a commit is acknowledged before the disk has it: a power cut may lose the newest commits,
+    the end of the process loses none. `busy_timeout` is in seconds: 30 by default, for a process that writes the file
+    anew takes so long; 5 without `waits_for_disk`, for such a host goes on without the store.
     """
 
     def __init__(
@@ -354,12 +349,11 @@ class SqliteStore(RelationalStore):
         *,
         read_only: bool = False,
         busy_timeout: float | None = None,
-        max_pages: int | None = None,
         waits_for_disk: bool = True,
     ) -> None:
         where = None if str(path) == ":memory:" else Path(os.path.realpath(path))
         wait = (30.0 if waits_for_disk else 5.0) if busy_timeout is None else busy_timeout
-        file = self._file = File(where, wait, max_pages, waits_for_disk)
+        file = self._file = File(where, wait, waits_for_disk)
         super().__init__(str(where or ":memory:"), where and file, partial(SqliteEngine, file), read_only=read_only)
 
     async def purge(self) -> int:

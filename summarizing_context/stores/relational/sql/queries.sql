@@ -125,9 +125,6 @@ select id, name, stop, created_at, below, views, pins from store.checkpoints
 where session_id = :session_id and (id = cast(:id as bigint) or name = cast(:name as text))
 order by coalesce(id = cast(:id as bigint), false) desc, id desc limit 1;
 
--- hold_checkpoint: no other removes it, or the session that it is of, until the transaction ends
-select 1 from store.checkpoints where id = :id for key share;
-
 -- copy_uses: what a session uses, for its fork too
 insert into store.summary_uses (session_id, range_hash, recipe_hash, stale, start, stop)
 select :fork, range_hash, recipe_hash, stale, start, stop from store.summary_uses where session_id = :session_id
@@ -187,16 +184,16 @@ on conflict (id, recipe) do update set vector = excluded.vector;
 -- remove_unnamed_vectors: what embeddings without a name left behind
 delete from store.vectors where recipe like 'unnamed %' or recipe like 'chroma % unnamed %';
 
--- branches: all, or those of deleted sessions, with the places where their entries begin and end
-select id, coalesce((select min(position) from store.entries where branch = id), 0),
-    coalesce((select max(position) + 1 from store.entries where branch = id), 0)
+-- branches: all, or those of deleted sessions, with the places where their entries end
+select id, coalesce((select max(position) + 1 from store.entries where branch = id), 0)
 from store.branches where cast(:everything as boolean) or session_id is null;
 
 -- heads: of all sessions and checkpoints
 select branch, stop, below from store.sessions union all select 0, stop, below from store.checkpoints;
 
--- remove_entries: of a branch, from a position on
-delete from store.entries where branch = :branch and position >= :start returning position, message;
+-- remove_entries: the last `most` of a branch, none of them before a position
+delete from store.entries where branch = :branch and position >= :start
+and position > (select max(position) from store.entries where branch = :branch) - :most returning position, message;
 
 -- remove_unused_summaries: some of those that no session uses
 delete from store.summaries where id in (
@@ -244,10 +241,6 @@ where uses.stale or coalesce(uses.start, -1) <> coalesce(excluded.start, uses.st
 -- marked: which of the marks, a JSON list, are there in scope
 select mark from store.memory_marks
 where reader = :reader and scope = :scope and mark in (select value from store.json_each(:marks));
-
--- vectors_there: which of the numbers, a JSON list, have one of a recipe and of so many bytes
-select id from store.vectors where recipe = :recipe and length(vector) = :size
-and id in (select cast(value as bigint) from store.json_each(:numbers));
 
 -- vectors_of: those of the numbers, a JSON list, each looked up ("cross": left to choose, SQLite compares all with all)
 select vectors.id, vector from store.json_each(:numbers) as asked
