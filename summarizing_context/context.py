@@ -82,7 +82,7 @@ class SummarizingContext:
         self._told: tuple[str | None, int, Entry | None] = None, 0, None  # of requests, as observers and the store know
         self.memory = Memory(session, session.store.memories, embedding_search)
         """What sessions of this project keep for each other: `store`, `retrieve`, `update`, `forget`."""
-        found_in = session.counter.count, session.store.index, session.id
+        found_in = session.counter.count, session.store, session.id
         self._pages = Pages(session.log, session.summaries, session.views, *found_in)
 
     async def add_message(self, message: Message) -> None:

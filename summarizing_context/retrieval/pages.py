@@ -27,7 +27,7 @@ from summarizing_context.messages.fences import fence
 from summarizing_context.messages.rendering import BREAKS, Count, between_lines, cut_middle, fitting, parts_by_author
 from summarizing_context.messages.search_terms import query_terms, stems, words_of
 from summarizing_context.retrieval.search import check_query
-from summarizing_context.stores.base import Match, Scope, SearchIndex
+from summarizing_context.stores.base import Match, Scope, Store
 from summarizing_context.summarizers.extractive.summarizer import brief_of
 from summarizing_context.views.builder import Viewer
 from summarizing_context.views.header import BRIEF_TOKENS
@@ -101,7 +101,7 @@ class Pages:
     _summaries: SummaryCache
     _views: Viewer
     _count: Count
-    _index: SearchIndex
+    _store: Store
     _session_id: str
 
     def expand(self, place: object, detail: object, max_tokens: object, cursor: object) -> Page:
@@ -228,7 +228,7 @@ class Pages:
 
     async def _matches(self, terms: Sequence[str]) -> tuple[list[Match], list[Match]]:
         """Return what holds any of the terms, the best first; and of that what the present view does not show."""
-        found = await self._index.find(terms, Scope(self._session_id, self._session_id), 200)
+        found = await self._store.search(terms, Scope(self._session_id, self._session_id), 200)
         matches, latest = [match for match in found if match.stop <= len(self._log.entries)], self._views.latest
         covered = range(self._log.leading_count, 0 if latest is None else latest.state.stop)
         return matches, [match for match in matches if match.start in covered]

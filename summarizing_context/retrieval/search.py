@@ -234,7 +234,7 @@ async def find_hits(session: Session, memory: Memory, query: str, scope: str, li
     # of matches by words those that hold more of the terms come first
     terms, scored = query_terms(query), list[Match]()
     only = (session.id if scope == "session" else None, project if scope == "project" else None)
-    for match in await session.store.index.find(terms, Scope(session.id, *only), 3 * limit):
+    for match in await session.store.search(terms, Scope(session.id, *only), 3 * limit):
         lowered = match.text.lower()
         coverage = sum(re.search(_pattern(term), lowered) is not None for term in terms) / max(1, len(terms))
         scored.append(match._replace(score=match.score * (0.5 + coverage)))

@@ -233,6 +233,11 @@ class Store(Protocol):
     async def summaries_of(self, session_id: str) -> Mapping[SummaryKey, UsedSummary]:
         """Return those that a session uses, in the order of its log."""
 
+    async def search(self, terms: Sequence[str], scope: Scope, limit: int) -> list[Match]:
+        """Return the messages and summaries that hold any of the terms, the most relevant first; they are found as soon
+        as they are durable. Terms are letters, digits and spaces; one of several words is a phrase. Case, accents and
+        English endings make no difference. Of equals, the newest first."""
+
     async def sessions(self) -> list[SessionInfo]:
         """Return all sessions, the newest change first."""
 
@@ -326,14 +331,6 @@ class SearchHit:
     id: str | None = None  # of a memory
 
 
-class SearchIndex(Protocol):
-    """The index of messages and summaries, which are in it as soon as they are durable."""
-
-    async def find(self, terms: Sequence[str], scope: Scope, limit: int) -> list[Match]:
-        """Return what holds any of the terms, the most relevant first. Terms are letters, digits and spaces; one of
-        several words is a phrase. Case, accents and English endings make no difference. Of equals, the newest first."""
-
-
 class MemoryScope(NamedTuple):
     """Whose memories: those of a project, or, where there is none, of a session."""
 
@@ -390,7 +387,6 @@ class SessionStore(Store, Protocol):
     """A store with all its parts: what a context takes, once it is open. `tests/contract` calls `async def open()`."""
 
     checkpoints: CheckpointStore
-    index: SearchIndex
     memories: MemoryStore
     vectors: VectorStore
 

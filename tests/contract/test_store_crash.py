@@ -199,7 +199,7 @@ async def reopened(path: Path) -> list[Any]:
     async with opened(path, "s") as store:
         (log, _), *_ = found = await held(store)
         for at, name in enumerate(log):
-            assert [match.start for match in await store.index.find([name], Scope("s", "s"), 9)] == [at]
+            assert [match.start for match in await store.search([name], Scope("s", "s"), 9)] == [at]
         await store.append("s", [make_entry("end")], nothing)
     with sql(path) as connection:
         assert connection.execute("pragma integrity_check").fetchall() == [("ok",)]

@@ -26,7 +26,7 @@ def say(*texts: str) -> list[StoredEntry]:
 
 
 async def found(store: SessionStore, query: str, scope: Scope | None = None) -> list[Match]:
-    return await store.index.find(query_terms(query), scope or Scope("s", "s"), 50)
+    return await store.search(query_terms(query), scope or Scope("s", "s"), 50)
 
 
 async def places(store: SessionStore, query: str, scope: Scope | None = None) -> list[tuple[str, int]]:

@@ -27,18 +27,10 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
 
 import psycopg
-from psycopg import errors
+from psycopg.errors import DeadlockDetected, SerializationFailure, UniqueViolation
 
-from summarizing_context.errors import (
-    SessionLostError,
-    SettingsError,
-    StoreCorruptError,
-    StoreError,
-    StoreFullError,
-    StoreLockedError,
-    StoreReadOnlyError,
-    StoreUnreachableError,
-)
+from summarizing_context import errors
+from summarizing_context.errors import SettingsError, StoreError, StoreUnreachableError
 from summarizing_context.messages.search_terms import indexed_words
 from summarizing_context.stores.base import SummaryKey
 from summarizing_context.stores.relational.store import (
@@ -183,7 +175,7 @@ class PostgresConnection:
                 self.raw.execute(statement.encode())
             renewed = self.run("renew", **known)
         if renewed.fetchone() is None:
-            raise SessionLostError(f"{self._address.name}: {_LOST}")
+            raise errors.SessionLostError(f"{self._address.name}: {_LOST}")
 
     def run(self, query: str, /, **values: Any) -> psycopg.Cursor[Any]:
         if match := values.get("match"):  # phrases in quotation marks, joined by OR or AND, for `websearch_to_tsquery`
@@ -246,12 +238,12 @@ _LOCKED = "another process held a lock for too long; try again, or find out whic
 _READ_ONLY = "the server refused to write; grant the rights, or use read_only=True"
 
 _BY_STATE: dict[str, tuple[type[StoreError], str]] = {
-    **dict.fromkeys(("53100", "53200"), (StoreFullError, _FULL)),
-    **dict.fromkeys(("55P03", "40P01"), (StoreLockedError, _LOCKED)),
-    **dict.fromkeys(("25006", "42501"), (StoreReadOnlyError, _READ_ONLY)),
+    **dict.fromkeys(("53100", "53200"), (errors.StoreFullError, _FULL)),
+    **dict.fromkeys(("55P03", "40P01"), (errors.StoreLockedError, _LOCKED)),
+    **dict.fromkeys(("25006", "42501"), (errors.StoreReadOnlyError, _READ_ONLY)),
     "57014": (StoreError, "the statement was cancelled; try again"),
-    "XX001": (StoreCorruptError, "the server reports damaged data; restore it from a backup"),
-    "XX002": (StoreCorruptError, "the server reports a damaged index; rebuild it with REINDEX"),
+    "XX001": (errors.StoreCorruptError, "the server reports damaged data; restore it from a backup"),
+    "XX002": (errors.StoreCorruptError, "the server reports a damaged index; rebuild it with REINDEX"),
     "42P01": (StoreError, "a table is missing; was the schema removed while the store was open? Open it again"),
     "3F000": (StoreError, "the schema is missing; was it removed while the store was open? Open it again"),
 }
@@ -329,8 +321,7 @@ class PostgresEngine(Engine):
         return fault
 
     def may_pass(self, error: Exception) -> bool:
-        passing = (errors.DeadlockDetected, errors.SerializationFailure, errors.UniqueViolation)
-        return is_connection_lost(error) or isinstance(error, passing)
+        return is_connection_lost(error) or isinstance(error, DeadlockDetected | SerializationFailure | UniqueViolation)
 
     def gone(self) -> None:
         """A server may come back."""
@@ -376,7 +367,7 @@ class PostgresStore(RelationalStore):
         return result
 
     def _lost(self, session_id: str) -> StoreError:
-        return SessionLostError(
+        return errors.SessionLostError(
             f"session {session_id!r}: {_LOST}. Another host may have taken it after this one was silent for too long"
         )
 

@@ -42,15 +42,7 @@ from summarizing_context.concurrency import running_loop
 from summarizing_context.errors import StoreCorruptError, StoreError, StoreReadOnlyError
 from summarizing_context.messages.search_terms import searchable
 from summarizing_context.stores import base
-from summarizing_context.stores.base import (
-    Checkpoint,
-    Committed,
-    Decide,
-    MemoryScope,
-    Present,
-    ProviderViews,
-    SummaryKey,
-)
+from summarizing_context.stores.base import Checkpoint, Committed, MemoryScope, Present, ProviderViews, SummaryKey
 
 _MOST_RANKED = 2_500  # rows whose relevance one query works out
 _ALL_ROWS = (-(1 << 63), (1 << 63) - 1)
@@ -297,13 +289,6 @@ class Part:
     _store: RelationalStore
 
 
-class RelationalSearchIndex(Part):
-    """The `SearchIndex` of a relational store."""
-
-    async def find(self, terms: Sequence[str], scope: base.Scope, limit: int) -> list[base.Match]:
-        return await self._store.read(lambda connection: _find_matches(connection, terms, scope, limit))
-
-
 def _find_matches(connection: Connection, terms: Sequence[str], scope: base.Scope, limit: int) -> list[base.Match]:
     """Return what sessions of the scope hold of the rows with any of the terms: first those with a term that is rare
     enough to rank all its rows, then those that hold the two rarest of the others alone."""
@@ -389,7 +374,7 @@ class RelationalMemories(Part):
     """The `MemoryStore` of a relational store."""
 
     async def edit(
-        self, scope: MemoryScope, decide: Decide, reader: str = "", marks: Sequence[str] = ()
+        self, scope: MemoryScope, decide: base.Decide, reader: str = "", marks: Sequence[str] = ()
     ) -> Mapping[str, str]:
         whose = {"scope": _scope_name(scope)}
 
@@ -456,7 +441,6 @@ class RelationalStore:
         self._claimed: dict[str, int] = {}  # the sessions that this store may write to, with its fences
         self._leaving: asyncio.Task[None] | None = None
         self.checkpoints: base.CheckpointStore = RelationalCheckpoints(self)
-        self.index: base.SearchIndex = RelationalSearchIndex(self)
         self.memories: base.MemoryStore = RelationalMemories(self)
         self.vectors: base.VectorStore = RelationalVectors(self)
 
@@ -621,6 +605,9 @@ class RelationalStore:
             SummaryKey(*row[:2]): (_read_summary(*row[4:]), None if row[2] is None else (row[2], row[3]))
             for row in await self.rows("summaries_of", session_id=session_id)
         }
+
+    async def search(self, terms: Sequence[str], scope: base.Scope, limit: int) -> list[base.Match]:
+        return await self.read(lambda connection: _find_matches(connection, terms, scope, limit))
 
     async def sessions(self) -> list[base.SessionInfo]:
         return list(starmap(base.SessionInfo, await self.rows("sessions")))

@@ -193,15 +193,14 @@ def _identity(path: Path) -> dict[str, tuple[int, int]]:
     return found
 
 
-def create_tables(connection: Database, path: object) -> None:
-    """Make the tables of an empty file; raise `StoreVersionError` for one of another schema."""
+def create_tables(connection: Database) -> None:
+    """Make the tables of an empty file."""
     with connection.transaction("immediate" if connection.pragma("user_version") == 0 else "deferred"):
         if connection.pragma("user_version") == 0:  # else another process was quicker
             # one by one: `executescript` would commit before it begins
             for statement in re.split(r";(?: --.*)?$", _SQL["schema"], flags=re.MULTILINE):
                 connection.execute(statement)
             connection.execute(f"pragma user_version = {relational.VERSION:d}")
-    relational.check_version(connection.pragma("user_version"), str(path), "use another file. The file")
 
 
 def _checked_version(path: Path, busy_timeout: float) -> int:
@@ -247,7 +246,7 @@ class SqliteEngine(Engine):
         writer = f"{os.getpid()}-{uuid.uuid4().hex[:16]}"
         if path is None:
             connection = connect(None, "", wait)
-            create_tables(connection, self.name)
+            create_tables(connection)
             connection.writer = writer
             return connection
         if self.read_only:
@@ -285,7 +284,7 @@ class SqliteEngine(Engine):
                 time.sleep(0.01)
             connection.execute("pragma synchronous = full")  # for the tables; in WAL each commit waits for the disk
             connection.execute("pragma secure_delete = on")
-            create_tables(connection, path)
+            create_tables(connection)
             if not self._file.waits_for_disk:
                 connection.execute("pragma synchronous = normal")
             locks = f"{glob.escape(path.name)}.[1-9]*-{'[0-9a-f]' * 16}.lock"
@@ -356,12 +355,6 @@ class SqliteStore(RelationalStore):
         file = self._file = File(where, wait, waits_for_disk)
         super().__init__(str(where or ":memory:"), where and file, partial(SqliteEngine, file), read_only=read_only)
 
-    async def purge(self) -> int:
-        """Remove what no session uses any longer, and rewrite the file; return the bytes that it is smaller."""
-        before = await self.submit("purge", _size, alone=True)
-        await super().purge()
-        return max(0, before - await self.submit("purge", _size, alone=True))
-
     async def _remove_unneeded(self, *, everything: bool) -> int:
         """Remove it from the file too. A file of more than 16 MB stays as large as it is unless `everything` goes; the
         space is overwritten and used again."""
@@ -380,7 +373,7 @@ class SqliteStore(RelationalStore):
             """Rewrite the file, which alone leaves no byte of what was removed, and empty its log."""
             usual = connection.pragma("busy_timeout")
             try:
-                if everything or _size(connection) <= _WRITTEN_ANEW:
+                if everything or connection.pragma("page_count") * connection.pragma("page_size") <= _WRITTEN_ANEW:
                     connection.execute("vacuum")
                 connection.execute(f"pragma busy_timeout = {min(usual, 1_000):d}")  # for readers, while others wait
                 if connection.pragma("wal_checkpoint(truncate)"):
@@ -411,7 +404,3 @@ class SqliteStore(RelationalStore):
             "its lock file was removed; nothing was written: close this context and open the session again, and "
             "keep what cleans up away from the files ending in .lock"
         )
-
-
-def _size(connection: Database) -> int:
-    return connection.pragma("page_count") * connection.pragma("page_size")
