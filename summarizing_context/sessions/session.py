@@ -349,7 +349,7 @@ class Session:
                 self.views.restore(key, state)
                 self.summaries.seen.update(log.hashes[: state.leaves])  # an earlier process has read them
         self.worker.failure = stored.failure
-        self.views.load_records(await self.store.list_activations(self.id))
+        self.views.load_records(stored.history)
         await self.worker.recall()
         if (latest := self.views.latest) is not None and latest.provider:  # a provider asked, in an earlier process
             budget, most = latest.state.room + self.views.system_rows.tokens, self.budget

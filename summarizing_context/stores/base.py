@@ -75,6 +75,24 @@ class StoredFailure(NamedTuple):
     at: str | None = None  # ISO 8601, UTC
 
 
+class NewActivation(NamedTuple):
+    """An activation that is kept along with its state; the store looks into neither `figures` nor `before`."""
+
+    number: int  # counts up within the session
+    figures: str
+    before: bytes | None = None  # the provider's state until then; None where nothing of it is to be taken back
+    undoes: int | None = None  # the number of the activation that it takes back
+
+
+class StoredActivation(NamedTuple):
+    number: int
+    provider_key: str
+    log_version: int  # how often the log was replaced before it
+    figures: str
+    has_before: bool  # whether the state until then is kept
+    is_undone: bool
+
+
 @dataclass(frozen=True, slots=True)
 class StoredSession:
     """All that reopening a session needs. `activations` holds (provider key, state), oldest first."""
@@ -86,6 +104,7 @@ class StoredSession:
     log_version: int = 0  # how often the log was replaced
     pins: str = ""  # as they were saved
     verdicts: Sequence[StoredVerdict] = ()  # of every version
+    history: Sequence[StoredActivation] = ()  # all of its own, oldest first; none of what it was forked from
     updated_at: str = field(default="", compare=False)  # when its log changed last; ISO 8601, UTC
     failure: StoredFailure = field(default=StoredFailure(), compare=False)
 
@@ -109,24 +128,6 @@ class SessionInfo:
     last_error: str | None = None
     last_error_at: str | None = None
     title: str | None = None  # the beginning of what its person wrote first, at the time of its last request
-
-
-class NewActivation(NamedTuple):
-    """An activation that is kept along with its state; the store looks into neither `figures` nor `before`."""
-
-    number: int  # counts up within the session
-    figures: str
-    before: bytes | None = None  # the provider's state until then; None where nothing of it is to be taken back
-    undoes: int | None = None  # the number of the activation that it takes back
-
-
-class StoredActivation(NamedTuple):
-    number: int
-    provider_key: str
-    log_version: int  # how often the log was replaced before it
-    figures: str
-    has_before: bool  # whether the state until then is kept
-    is_undone: bool
 
 
 CHECKPOINT_ID = re.compile(r"c([1-9][0-9]{0,17})")  # no checkpoint is named like that
@@ -196,9 +197,6 @@ class Store(Protocol):
     ) -> None:
         """Keep the newest state of a provider key; of each session the four newest keys remain. `made` says what the
         activation was: all of them stay listed, and of the newest 64 the states before."""
-
-    async def list_activations(self, session_id: str) -> list[StoredActivation]:
-        """Return all that a session has kept, oldest first. They do not go along with forks."""
 
     async def state_before(self, session_id: str, number: int) -> bytes | None:
         """Return the provider's state until an activation; None where it is not kept, or not any longer."""

@@ -129,7 +129,7 @@ async def test_a_session_of_a_deleted_name_begins_with_nothing(store):
     await store.claim("s")
     found = await store.load("s")
     assert (len(found.entries), found.activations, found.pins) == (0, [], "")
-    assert await store.list_activations("s") == await store.checkpoints.listed("s") == []
+    assert found.history == await store.checkpoints.listed("s") == []
     assert await store.memories.all(OWN) == []
     assert await store.memories.marked(OWN, "reader", ["mark"]) == set()
 
@@ -243,7 +243,7 @@ async def test_the_state_before_an_activation_comes_back_and_a_replaced_log_keep
     await store.save_activation("s", "p", b"none", base.NewActivation(3, "{}", before=b"one", undoes=1))
     assert [await store.state_before("s", number) for number in (1, 2, 3, 4)] == [b"none", None, b"one", None]
     await store.replace("s", 2, entries("x"), nothing)
-    listed = await store.list_activations("s")
+    listed = (await store.load("s")).history
     told = [(one.number, one.provider_key, one.has_before, one.is_undone, one.log_version) for one in listed]
     assert told == [(1, "p", True, True, 0), (2, "q", False, False, 0), (3, "p", True, False, 0)]
     assert (await store.load("s")).activations == []

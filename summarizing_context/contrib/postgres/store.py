@@ -294,17 +294,12 @@ class PostgresEngine(Engine):
         """End the claims and the lease of this writer, and the connection."""
         try:
             self._ended.set()
-            if connection.writer is not None:
+            if connection.writer is not None:  # where this fails, they end with the lease
                 self._beating.join()
-            for _ in range(2 if connection.writer is not None else 0):  # by a second connection where one is lost
-                try:
-                    connection.ensure()
-                    connection.rollback()
-                    connection.run("remove_claims", writer=connection.writer)
-                    connection.run("remove_writer", writer=connection.writer)
-                    break
-                except psycopg.OperationalError:
-                    connection.raw.close()
+                connection.ensure()
+                connection.rollback()
+                connection.run("remove_claims", writer=connection.writer)
+                connection.run("remove_writer", writer=connection.writer)
         finally:
             connection.raw.close()
 
@@ -322,9 +317,6 @@ class PostgresEngine(Engine):
 
     def may_pass(self, error: Exception) -> bool:
         return is_connection_lost(error) or isinstance(error, DeadlockDetected | SerializationFailure | UniqueViolation)
-
-    def gone(self) -> None:
-        """A server may come back."""
 
     def _beat(self) -> None:
         """In a thread of its own, whatever the event loop does: renew the lease three times in its length."""

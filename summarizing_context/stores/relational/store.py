@@ -171,8 +171,14 @@ class Engine:
     open: Callable[[], Any]  # returns a `Connection`
     close: Callable[[Any], None]  # gives up what the stores hold, and ends the connection
     fault: Callable[[Exception], StoreError | None]  # returns what to raise in place of one of the database
-    may_pass: Callable[[Exception], bool]  # whether the same work may succeed if it is tried again at once
-    gone: Callable[[], Exception | None]  # the error of all that follows, once what is written to is gone for good
+
+    def may_pass(self, error: Exception) -> bool:
+        """Return whether the same work may succeed if it is tried again at once."""
+        return False
+
+    def gone(self) -> Exception | None:
+        """Return the error of all that follows, once what is written to is gone for good."""
+        return None
 
     # The thread.
 
@@ -508,7 +514,8 @@ class RelationalStore:
             entries = read_entries(connection, head_of(connection, session_id), self.name)
             states = connection.run("activations", session_id=session_id).fetchall()
             verdicts = tuple(starmap(base.StoredVerdict, connection.run("verdicts", session_id=session_id)))
-            noted = log_version, pins, verdicts, updated_at, base.StoredFailure(*failure)
+            history = list(starmap(base.StoredActivation, connection.run("history", session_id=session_id)))
+            noted = log_version, pins, verdicts, history, updated_at, base.StoredFailure(*failure)
             return base.StoredSession(session_id, project, entries, states, *noted)
 
         return await self.read(work)
@@ -542,14 +549,9 @@ class RelationalStore:
             before = None if made.before is None else zlib.compress(made.before, 1)  # quickly: a view waits for it
             what = {"provider_key": provider_key, "figures": made.figures, "before": before}
             connection.run("add_to_history", **known, **what)
-            connection.run("thin_history", **known, keep=64)
-            if made.undoes is not None:
-                connection.run("note_undone", session_id=session_id, number=made.undoes)
+            connection.run("update_history", **known, undone=made.undoes, keep=64)
 
         await self.write(session_id, work)
-
-    async def list_activations(self, session_id: str) -> list[base.StoredActivation]:
-        return list(starmap(base.StoredActivation, await self.rows("history", session_id=session_id)))
 
     async def state_before(self, session_id: str, number: int) -> bytes | None:
         rows = await self.rows("state_before", session_id=session_id, number=number)

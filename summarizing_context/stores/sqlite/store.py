@@ -10,7 +10,6 @@ import glob
 import os
 import re
 import sqlite3
-import stat
 import threading
 import time
 import uuid
@@ -262,11 +261,8 @@ class SqliteEngine(Engine):
             raise errors.StoreReadOnlyError(f"{path}: {_READ_ONLY}")
         _checked_version(path, wait)
         for suffix in _SUFFIXES:  # of a store that was there, and what a killed process left
-            one = Path(f"{path}{suffix}")
             with suppress(FileNotFoundError):
-                mode = one.lstat().st_mode
-                if stat.S_ISREG(mode) and stat.S_IMODE(mode) != FILE:
-                    one.chmod(FILE)
+                os.chmod(f"{path}{suffix}", FILE)
         connection = connect(path, "rw", wait)
         try:
             # The id goes in first and past the log, so that the file's own header tells at any moment whose it is.
@@ -300,14 +296,9 @@ class SqliteEngine(Engine):
         return connection
 
     def close(self, connection: Database) -> None:
-        with closing(connection), suppress(sqlite3.Error):  # a locked file is not waited for: claims end with the lock
-            connection.execute("pragma busy_timeout = 200")
-            connection.run("release_session", writer=connection.writer, session_id=None)
+        connection.close()
         if self._lock is not None:
-            remove_lock(self._lock)
-
-    def may_pass(self, error: Exception) -> bool:
-        return False
+            remove_lock(self._lock)  # with which its claims end
 
     def gone(self) -> Exception | None:
         """Return the error of all that follows, once the file was removed, moved or replaced."""

@@ -22,9 +22,8 @@ where session_id = :session_id returning fence;
 -- check_fence: a session is still this writer's; no other takes it until the transaction ends
 select 1 from store.sessions where session_id = :session_id and writer = :writer and fence = :fence for update;
 
--- release_session: if this writer still has it; without an id all that it has
-update store.sessions set writer = null
-where writer = :writer and session_id = coalesce(cast(:session_id as text), session_id);
+-- release_session: if this writer still has it
+update store.sessions set writer = null where writer = :writer and session_id = :session_id;
 
 -- sessions: the list, newest change first, with the writers that live
 select
@@ -138,12 +137,12 @@ values (
 )
 on conflict (session_id, number) do nothing;
 
--- note_undone: an activation was taken back
-update store.activation_history set undone = true where session_id = :session_id and number = :number;
-
--- thin_history: of all but the newest activations the states before them go
-update store.activation_history set before = null
-where session_id = :session_id and number <= :number - :keep and before is not null;
+-- update_history: an activation was taken back, and of all but the newest the states before them go
+update store.activation_history set
+    undone = undone or number = coalesce(cast(:undone as bigint), -1),
+    before = case when number > :number - :keep then before end
+where session_id = :session_id
+and (number = cast(:undone as bigint) or (number <= :number - :keep and before is not null));
 
 -- history: of a session, oldest first
 select number, provider_key, log_version, figures, before is not null, undone
