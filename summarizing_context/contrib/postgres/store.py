@@ -375,6 +375,12 @@ async def looks() -> AsyncIterator[None]:
         look = min(look * 1.5, 5.0)
 
 
+def take_claim(connection: PostgresConnection, key: SummaryKey, seconds: float) -> bool:
+    """Claim a key for so many seconds; return False where another living host holds it."""
+    values = {**key._asdict(), "writer": connection.writer, "seconds": seconds}
+    return connection.run("take_claim", **values).fetchone() is not None
+
+
 class PostgresClaims:
     """Which of the hosts asks a model for a key. A store that fails costs the sharing of a summary, not the summary."""
 
@@ -384,11 +390,7 @@ class PostgresClaims:
     @asynccontextmanager
     async def held(self, key: SummaryKey, seconds: float) -> AsyncIterator[None]:
         """Hold a key for so many seconds at most. Waits while another living host holds it."""
-
-        def take(connection: PostgresConnection) -> bool:
-            taken = connection.run("take_claim", **key._asdict(), writer=connection.writer, seconds=seconds)
-            return taken.fetchone() is not None
-
+        take = partial(take_claim, key=key, seconds=seconds)
         try:  # also one that was cancelled may have been taken
             try:
                 async for _ in looks():

@@ -510,12 +510,12 @@ class RelationalStore:
             row = connection.run("session", session_id=session_id).fetchone()
             if row is None:
                 return None
-            project, log_version, pins, updated_at, *failure, _, _ = row
-            entries = read_entries(connection, head_of(connection, session_id), self.name)
+            *head, log_version, project, pins, updated_at, failed, error, at, _, _ = row
+            entries = read_entries(connection, Head(*head), self.name)
             states = connection.run("activations", session_id=session_id).fetchall()
             verdicts = tuple(starmap(base.StoredVerdict, connection.run("verdicts", session_id=session_id)))
             history = list(starmap(base.StoredActivation, connection.run("history", session_id=session_id)))
-            noted = log_version, pins, verdicts, history, updated_at, base.StoredFailure(*failure)
+            noted = log_version, pins, verdicts, history, updated_at, base.StoredFailure(failed, error, at)
             return base.StoredSession(session_id, project, entries, states, *noted)
 
         return await self.read(work)
@@ -772,11 +772,12 @@ class RelationalCheckpoints(Part):
             _, head, views, pins = _find(connection, session_id, id)
             if connection.run("session", session_id=new_id).fetchone() is not None:
                 raise errors.SessionExistsError(new_id)
-            project, *_, budget, title = connection.run("session", session_id=session_id).fetchone()
+            there = connection.run("session", session_id=session_id).fetchone()
+            branch, stop, below, _, project, *_, budget, title = there
             connection.run("create_session", session_id=new_id, project=project, now=now(), **head._asdict())
             connection.run("save_request", session_id=new_id, budget=budget, title=title)
             connection.run("copy_uses", session_id=session_id, fork=new_id)
-            shared = head_of(connection, session_id).shared(head)
+            shared = Head(branch, stop, below).shared(head)
             connection.run("copy_verdicts", session_id=session_id, fork=new_id, stop=shared)
             _show_again(connection, new_id, views, pins)
 
@@ -848,7 +849,7 @@ def _write(connection: Connection, session_id: str, head: Head, entries: base.En
 
 def head_of(connection: Connection, session_id: str) -> Head:
     """Return where the log of a session that is there ends."""
-    return Head(*connection.run("head", session_id=session_id).fetchone())
+    return Head(*connection.run("session", session_id=session_id).fetchone()[:3])
 
 
 def read_entries(connection: Connection, head: Head, name: str) -> list[base.StoredEntry]:
@@ -928,10 +929,10 @@ def _show_again(connection: Connection, session_id: str, views: ProviderViews, p
 
 def _keep(connection: Connection, session_id: str, present: Present, *, stop: int | None = None) -> Checkpoint:
     """Make a checkpoint of the log, or of as much of it."""
-    if connection.run("session", session_id=session_id).fetchone()[1] != present.log_version:
+    branch, end, below, log_version, *_ = connection.run("session", session_id=session_id).fetchone()
+    if log_version != present.log_version:
         raise StoreError(f"the log of session {session_id!r} was replaced meanwhile; try again")
-    head = head_of(connection, session_id)
-    head = head.cut(head.stop if stop is None else stop)
+    head = Head(branch, end, below).cut(end if stop is None else stop)
     packed, created_at = zlib.compress(msgspec.msgpack.encode(present.views), 9), now()
     kept = {"session_id": session_id, "name": present.name, "now": created_at, "views": packed}
     (number,) = connection.run("add_checkpoint", **kept, **head._asdict()).fetchone()

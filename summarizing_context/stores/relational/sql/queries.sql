@@ -6,8 +6,8 @@
 insert into store.sessions (session_id, project, branch, stop, below, created_at, updated_at)
 values (:session_id, :project, :branch, :stop, :below, :now, :now);
 
--- session: one session, and when it changed last
-select project, log_version, pins, updated_at, failed, last_error, last_error_at, budget, title
+-- session: one session, when it changed last, and where its log ends
+select branch, stop, below, log_version, project, pins, updated_at, failed, last_error, last_error_at, budget, title
 from store.sessions where session_id = :session_id;
 
 -- lock_session: the writer that has a session, or had it; no other changes it until the transaction ends
@@ -38,9 +38,6 @@ left join (
     where not uses.stale group by uses.session_id
 ) as used on used.session_id = sessions.session_id
 order by updated_at desc, sessions.session_id;
-
--- head: where the log ends
-select branch, stop, below from store.sessions where session_id = :session_id;
 
 -- move_head: the log ends here now, and counts how often it was replaced
 update store.sessions set branch = :branch, stop = :stop, below = :below, log_version = log_version + :replaced,
