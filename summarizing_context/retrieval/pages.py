@@ -27,7 +27,7 @@ from summarizing_context.messages.fences import fence
 from summarizing_context.messages.rendering import BREAKS, Count, between_lines, cut_middle, fitting, parts_by_author
 from summarizing_context.messages.search_terms import query_terms, stems, words_of
 from summarizing_context.retrieval.search import check_query
-from summarizing_context.stores.base import Match, Scope, Store
+from summarizing_context.stores.base import Match, Scope, SessionStore
 from summarizing_context.summarizers.extractive.summarizer import brief_of
 from summarizing_context.views.builder import Viewer
 from summarizing_context.views.header import BRIEF_TOKENS
@@ -101,7 +101,7 @@ class Pages:
     _summaries: SummaryCache
     _views: Viewer
     _count: Count
-    _store: Store
+    _store: SessionStore
     _session_id: str
 
     def expand(self, place: object, detail: object, max_tokens: object, cursor: object) -> Page:

@@ -28,7 +28,6 @@ from summarizing_context.stores.base import (
     KeptMemory,
     Match,
     MemoryScope,
-    MemoryStore,
     NewMemory,
     Scope,
     SearchHit,
@@ -58,8 +57,8 @@ class MemoryEntry:
 class Memory:
     """The memories of a session's project. All methods belong to the session's event loop."""
 
-    def __init__(self, session: Session, memory_store: MemoryStore, embedding_search: EmbeddingSearch | None) -> None:
-        self._session, self._memory_store, self._embedding_search = session, memory_store, embedding_search
+    def __init__(self, session: Session, embedding_search: EmbeddingSearch | None) -> None:
+        self._session, self._embedding_search = session, embedding_search
         self._scope = MemoryScope(session.settings.project, session.settings.session_id)
         self._answered: int | None = None  # human message that the present choice was made for
         self._looking: asyncio.Task[None] | None = None
@@ -85,7 +84,7 @@ class Memory:
         if isinstance(about := given.get("about"), str) and (subject := normal_subject(about)):
             given["subject"] = subject
         memory = NewMemory(_checked(content), given)
-        (kept,) = await keep_memories(self._memory_store, self._scope, [memory], renew=renew and bool(given))
+        (kept,) = await keep_memories(self._session.store, self._scope, [memory], renew=renew and bool(given))
         notify_of_memory(self._session.notify, kept, given)
         return kept
 
@@ -111,7 +110,7 @@ class Memory:
         if not isinstance(id, str):
             kind = type(id).__name__
             raise SettingsError(f"a memory's id is a string, as store() and retrieve() return it; not {kind}")
-        await update_memory(self._memory_store, self._scope, id, content, metadata)
+        await update_memory(self._session.store, self._scope, id, content, metadata)
 
     async def close(self) -> None:
         if self._looking is not None:
@@ -129,7 +128,7 @@ class Memory:
         By words a score is the share of the shorter one's words that both have, by their stems, on the scale of cosines
         between embeddings: one word of four is 0.71, two are 0.84; of two words, one alike says little.
         """
-        kept, near = await self._memory_store.all(scope), dict[str, float]()
+        kept, near = await self._session.store.memories(scope), dict[str, float]()
         if by_meaning and self._embedding_search is not None:
             scores = await self._embedding_search.near(query, {int(one.id[1:]): one.content for one in kept})
             near = {f"m{number}": score for number, score in scores.items()}

@@ -163,93 +163,6 @@ class Present(NamedTuple):
     views: ProviderViews
 
 
-class Store(Protocol):
-    """Keeps logs, summaries and activation states; many sessions in one place.
-
-    Every method raises `StoreError` or one of its subclasses, never the driver's own errors. All writes are queued in
-    call order and are durable when the awaitable returns. No call holds the event loop up, and one from another event
-    loop raises `WrongEventLoopError`.
-    """
-
-    name: str  # where it is, for statistics
-
-    async def claim(self, session_id: str, *, project: str | None = None) -> None:
-        """Become the session's only writer until `close` or the death of the process; create the session if needed.
-        Raises `SessionInUseError` where it has a writer, also this store. Without `project` it keeps its own."""
-
-    async def load(self, session_id: str) -> StoredSession | None:
-        """Return the session as committed, or None if there is none."""
-
-    def append(self, session_id: str, entries: Entries, committed: Committed) -> Awaitable[None]:
-        """Queue entries at the end of the log, at once and in call order. `committed` is called in the order of the
-        calls, also when the caller was cancelled; it is not called when the write failed."""
-
-    async def replace(
-        self, session_id: str, keep: int, entries: Entries, committed: Committed, present: Present | None = None
-    ) -> Checkpoint | None:
-        """Make the log its own first `keep` entries followed by `entries`, count the replacement, and forget the
-        activation states, the rules from `keep` on and the places of summaries. The old log stays readable to the store
-        (undo, fork) until `purge`, which also ends uses of summaries that were not noted since. Where `present` is
-        given, it is made a checkpoint first, and returned, with the errors of `CheckpointStore`."""
-
-    async def save_activation(
-        self, session_id: str, provider_key: str, state: bytes, made: NewActivation | None = None
-    ) -> None:
-        """Keep the newest state of a provider key; of each session the four newest keys remain. `made` says what the
-        activation was: all of them stay listed, and of the newest 64 the states before."""
-
-    async def state_before(self, session_id: str, number: int) -> bytes | None:
-        """Return the provider's state until an activation; None where it is not kept, or not any longer."""
-
-    async def save_pins(self, session_id: str, pins: str, committed: Committed) -> None:
-        """Keep what a session has pinned, in the place of what it had. Checkpoints and forks keep it too."""
-
-    async def save_verdicts(self, session_id: str, rows: Sequence[tuple[int, StoredVerdict]]) -> None:
-        """Keep what was found about messages that are in the log, each with its place, unless they are kept already."""
-
-    async def save_facts(self, session_id: str, rows: Sequence[tuple[int, bytes]]) -> None:
-        """Put facts, each with the place of its message in the log, in the place of those that were stored with it, for
-        every log that shares the message."""
-
-    async def save_request(self, session_id: str, budget: int, title: str | None) -> None:
-        """Keep the budget of the session's last request, in tokens, and its title. A fork begins with both."""
-
-    async def save_failure(self, session_id: str, failure: StoredFailure) -> None:
-        """Keep the last error of making summaries, and add to the number of those that failed."""
-
-    async def find_summaries(
-        self, session_id: str, keys: Sequence[SummaryKey], places: Places = NOWHERE
-    ) -> Mapping[SummaryKey, StoredSummary]:
-        """Return those of `keys` that are there, from any session, noted as used by this one at these places. It takes
-        no claim; nothing is noted for an unknown session, or where nothing may be written."""
-
-    async def save_summary(
-        self, session_id: str, key: SummaryKey, summary: StoredSummary, places: Places = NOWHERE
-    ) -> StoredSummary:
-        """Keep a summary unless its key has one, and return the one that is kept: the first write wins."""
-
-    async def summaries_of(self, session_id: str) -> Mapping[SummaryKey, UsedSummary]:
-        """Return those that a session uses, in the order of its log."""
-
-    async def search(self, terms: Sequence[str], scope: Scope, limit: int) -> list[Match]:
-        """Return the messages and summaries that hold any of the terms, the most relevant first; they are found as soon
-        as they are durable. Terms are letters, digits and spaces; one of several words is a phrase. Case, accents and
-        English endings make no difference. Of equals, the newest first."""
-
-    async def sessions(self) -> list[SessionInfo]:
-        """Return all sessions, the newest change first."""
-
-    async def delete_session(self, session_id: str) -> bool:
-        """Remove a session with its claim, and what only it used; False if unknown. The last bytes go with `purge`.
-        Raises `SessionInUseError` while another writer has it."""
-
-    async def purge(self) -> int:
-        """Remove every entry and summary that no session and no checkpoint uses any longer; return the bytes freed."""
-
-    async def close(self) -> None:
-        """Finish the queued writes, give up the claims, end the thread. May be called twice."""
-
-
 @dataclass(frozen=True, slots=True)
 class StoredCheckpoint:
     """All that going back to a checkpoint needs."""
@@ -258,35 +171,6 @@ class StoredCheckpoint:
     entries: Entries
     provider_views: Sequence[StoredProviderView]  # the newest last
     pins: str = ""  # as the session had saved them
-
-
-class CheckpointStore(Protocol):
-    """Checkpoints of all sessions. An id may also be a name: then the newest checkpoint of that name is meant.
-
-    Methods that take one raise `CheckpointNotFoundError` where there is none. Those that take the present raise
-    `StoreError`, with nothing done, if the log was replaced since.
-    """
-
-    async def save(self, session_id: str, present: Present) -> Checkpoint:
-        """Keep the log's first `present.messages` entries and the provider views."""
-
-    async def load(self, session_id: str, id: str) -> StoredCheckpoint:
-        """Return a checkpoint with its log."""
-
-    async def restore(self, session_id: str, id: str, committed: Committed, present: Present) -> Checkpoint:
-        """Make a checkpoint of the present, and return it; then make the log, the pins and the activation states those
-        of `id`, and forget what `Store.replace` does; rules stay of what both begin with."""
-
-    async def fork(self, session_id: str, id: str, new_id: str) -> None:
-        """Begin a session that goes on from a checkpoint, with its pins and activation states, and the project,
-        budget, title and used summaries of the session, and the rules of the messages it shares with the present log.
-        No entry is copied: both hold the same rows. Nobody has claimed it. Raises `SessionExistsError`."""
-
-    async def listed(self, session_id: str) -> list[Checkpoint]:
-        """Return the checkpoints of a session, oldest first."""
-
-    async def delete(self, session_id: str, id: str) -> None:
-        """Forget a checkpoint; what only it needed goes with the next `purge`."""
 
 
 class Scope(NamedTuple):
@@ -352,25 +236,6 @@ class StoredMemory:
 Decide = Callable[[dict[str, StoredMemory], set[str]], None]
 
 
-class MemoryStore(Protocol):
-    """Memories of all projects. `keep_memories` decides who replaces whom.
-
-    Where the scope is None, memories of the whole store are meant. Memories of a session need its claim to be written.
-    """
-
-    async def edit(
-        self, scope: MemoryScope, decide: Decide, reader: str = "", marks: Sequence[str] = ()
-    ) -> Mapping[str, str]:
-        """Let memories be as `decide` leaves them, and note the marks of a reader; all or nothing, while nothing else
-        writes memories of the scope. Return the ids of new ones. `decide` may be called in any thread, and again."""
-
-    async def marked(self, scope: MemoryScope, reader: str, marks: Sequence[str]) -> set[str]:
-        """Return those of the marks that were noted in this scope."""
-
-    async def all(self, scope: MemoryScope | None) -> list[StoredMemory]:
-        """Return those in scope, oldest first."""
-
-
 class VectorStore(Protocol):
     """Vectors of memories, of length 1, as 32-bit floats, by the recipe of their embedding; they go with its text."""
 
@@ -381,12 +246,133 @@ class VectorStore(Protocol):
         """Return the cosine of each vector there is with the query; those of another length are left out."""
 
 
-class SessionStore(Store, Protocol):
-    """A store with all its parts: what a context takes, once it is open. `tests/contract` calls `async def open()`."""
+class SessionStore(Protocol):
+    """Keeps logs, summaries, checkpoints and memories; many sessions in one place. A context takes one that is open;
+    `tests/contract` calls `async def open()`.
 
-    checkpoints: CheckpointStore
-    memories: MemoryStore
+    Every method raises `StoreError` or one of its subclasses, never the driver's own errors. All writes are queued in
+    call order and are durable when the awaitable returns. No call holds the event loop up, and one from another event
+    loop raises `WrongEventLoopError`.
+    """
+
+    name: str  # where it is, for statistics
     vectors: VectorStore
+
+    async def claim(self, session_id: str, *, project: str | None = None) -> None:
+        """Become the session's only writer until `close` or the death of the process; create the session if needed.
+        Raises `SessionInUseError` where it has a writer, also this store. Without `project` it keeps its own."""
+
+    async def load(self, session_id: str) -> StoredSession | None:
+        """Return the session as committed, or None if there is none."""
+
+    def append(self, session_id: str, entries: Entries, committed: Committed) -> Awaitable[None]:
+        """Queue entries at the end of the log, at once and in call order. `committed` is called in the order of the
+        calls, also when the caller was cancelled; it is not called when the write failed."""
+
+    async def replace(
+        self, session_id: str, keep: int, entries: Entries, committed: Committed, present: Present | None = None
+    ) -> Checkpoint | None:
+        """Make the log its own first `keep` entries followed by `entries`, count the replacement, and forget the
+        activation states, the rules from `keep` on and the places of summaries. The old log stays readable to the store
+        (undo, fork) until `purge`, which also ends uses of summaries that were not noted since. Where `present` is
+        given, it is made a checkpoint first, and returned, with the errors of `save_checkpoint`."""
+
+    async def save_activation(
+        self, session_id: str, provider_key: str, state: bytes, made: NewActivation | None = None
+    ) -> None:
+        """Keep the newest state of a provider key; of each session the four newest keys remain. `made` says what the
+        activation was: all of them stay listed, and of the newest 64 the states before."""
+
+    async def state_before(self, session_id: str, number: int) -> bytes | None:
+        """Return the provider's state until an activation; None where it is not kept, or not any longer."""
+
+    async def save_pins(self, session_id: str, pins: str, committed: Committed) -> None:
+        """Keep what a session has pinned, in the place of what it had. Checkpoints and forks keep it too."""
+
+    async def save_verdicts(self, session_id: str, rows: Sequence[tuple[int, StoredVerdict]]) -> None:
+        """Keep what was found about messages that are in the log, each with its place, unless they are kept already."""
+
+    async def save_facts(self, session_id: str, rows: Sequence[tuple[int, bytes]]) -> None:
+        """Put facts, each with the place of its message in the log, in the place of those that were stored with it, for
+        every log that shares the message."""
+
+    async def save_request(self, session_id: str, budget: int, title: str | None) -> None:
+        """Keep the budget of the session's last request, in tokens, and its title. A fork begins with both."""
+
+    async def save_failure(self, session_id: str, failure: StoredFailure) -> None:
+        """Keep the last error of making summaries, and add to the number of those that failed."""
+
+    async def find_summaries(
+        self, session_id: str, keys: Sequence[SummaryKey], places: Places = NOWHERE
+    ) -> Mapping[SummaryKey, StoredSummary]:
+        """Return those of `keys` that are there, from any session, noted as used by this one at these places. It takes
+        no claim; nothing is noted for an unknown session, or where nothing may be written."""
+
+    async def save_summary(
+        self, session_id: str, key: SummaryKey, summary: StoredSummary, places: Places = NOWHERE
+    ) -> StoredSummary:
+        """Keep a summary unless its key has one, and return the one that is kept: the first write wins."""
+
+    async def summaries_of(self, session_id: str) -> Mapping[SummaryKey, UsedSummary]:
+        """Return those that a session uses, in the order of its log."""
+
+    async def search(self, terms: Sequence[str], scope: Scope, limit: int) -> list[Match]:
+        """Return the messages and summaries that hold any of the terms, the most relevant first; they are found as soon
+        as they are durable. Terms are letters, digits and spaces; one of several words is a phrase. Case, accents and
+        English endings make no difference. Of equals, the newest first."""
+
+    async def sessions(self) -> list[SessionInfo]:
+        """Return all sessions, the newest change first."""
+
+    async def delete_session(self, session_id: str) -> bool:
+        """Remove a session with its claim, and what only it used; False if unknown. The last bytes go with `purge`.
+        Raises `SessionInUseError` while another writer has it."""
+
+    # Checkpoints of all sessions. An id may also be a name: then the newest checkpoint of that name is meant. Methods
+    # that take one raise `CheckpointNotFoundError` where there is none. Those that take the present raise `StoreError`,
+    # with nothing done, if the log was replaced since.
+
+    async def save_checkpoint(self, session_id: str, present: Present) -> Checkpoint:
+        """Keep the log's first `present.messages` entries and the provider views."""
+
+    async def load_checkpoint(self, session_id: str, id: str) -> StoredCheckpoint:
+        """Return a checkpoint with its log."""
+
+    async def restore(self, session_id: str, id: str, committed: Committed, present: Present) -> Checkpoint:
+        """Make a checkpoint of the present, and return it; then make the log, the pins and the activation states those
+        of `id`, and forget what `replace` does; rules stay of what both begin with."""
+
+    async def fork(self, session_id: str, id: str, new_id: str) -> None:
+        """Begin a session that goes on from a checkpoint, with its pins and activation states, and the project,
+        budget, title and used summaries of the session, and the rules of the messages it shares with the present log.
+        No entry is copied: both hold the same rows. Nobody has claimed it. Raises `SessionExistsError`."""
+
+    async def checkpoints(self, session_id: str) -> list[Checkpoint]:
+        """Return the checkpoints of a session, oldest first."""
+
+    async def delete_checkpoint(self, session_id: str, id: str) -> None:
+        """Forget a checkpoint; what only it needed goes with the next `purge`."""
+
+    # Memories of all projects; `keep_memories` decides who replaces whom. Where the scope is None, those of the whole
+    # store are meant. Memories of a session need its claim to be written.
+
+    async def edit_memories(
+        self, scope: MemoryScope, decide: Decide, reader: str = "", marks: Sequence[str] = ()
+    ) -> Mapping[str, str]:
+        """Let memories be as `decide` leaves them, and note the marks of a reader; all or nothing, while nothing else
+        writes memories of the scope. Return the ids of new ones. `decide` may be called in any thread, and again."""
+
+    async def marked(self, scope: MemoryScope, reader: str, marks: Sequence[str]) -> set[str]:
+        """Return those of the marks that were noted in this scope."""
+
+    async def memories(self, scope: MemoryScope | None) -> list[StoredMemory]:
+        """Return those in scope, oldest first."""
+
+    async def purge(self) -> int:
+        """Remove every entry and summary that no session and no checkpoint uses any longer; return the bytes freed."""
+
+    async def close(self) -> None:
+        """Finish the queued writes, give up the claims, end the thread. May be called twice."""
 
 
 class NewMemory(NamedTuple):
@@ -401,7 +387,7 @@ class KeptMemory(NamedTuple):
 
 
 async def keep_memories(
-    store: MemoryStore,
+    store: SessionStore,
     scope: MemoryScope,
     memories: Sequence[NewMemory],
     gone: Sequence[str] = (),
@@ -469,7 +455,7 @@ async def keep_memories(
                 put(newest.id, content, {**metadata, "replaces": " ".join(one.content for one in (newest, *others))})
             kept.append(KeptMemory(newest.id, "known" if is_newer else "replaced"))
 
-    ids = await store.edit(scope, decide, reader, marks)
+    ids = await store.edit_memories(scope, decide, reader, marks)
     return [KeptMemory(ids.get(id, id), change) for id, change in kept]
 
 
@@ -482,7 +468,7 @@ def _are_about_the_same(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
 
 
 async def update_memory(
-    store: MemoryStore, scope: MemoryScope, id: str, content: str | None, metadata: Mapping[str, Any] | None = None
+    store: SessionStore, scope: MemoryScope, id: str, content: str | None, metadata: Mapping[str, Any] | None = None
 ) -> None:
     """Replace a memory's content, and its metadata where some are given. Without content it is removed; its bytes leave
     the file with the next `purge`. Raise `MemoryNotFoundError`."""
@@ -493,4 +479,4 @@ async def update_memory(
         if content is not None:
             held[id] = replace(old, content=content, metadata=old.metadata if metadata is None else metadata)
 
-    await store.edit(scope, decide)
+    await store.edit_memories(scope, decide)

@@ -67,10 +67,10 @@ async def test_vectors_are_kept_and_compared_with_those_of_their_length(settings
 async def test_what_is_forgotten_is_not_found_even_if_its_number_is_used_again(settings):
     async with opened(settings) as (store, vectors):
         await store.claim(SCOPE.session_id)
-        id = (await keep_memories(store.memories, SCOPE, [NewMemory("kitten", {})]))[0].id
+        id = (await keep_memories(store, SCOPE, [NewMemory("kitten", {})]))[0].id
         number = int(id[1:])
         await vectors.save("r", {number: ONE})
-        await update_memory(store.memories, SCOPE, id, None)
+        await update_memory(store, SCOPE, id, None)
         assert await vectors.near("r", [number], ONE) == {}
     async with opened(settings) as (_, vectors):
         await vectors.save("r", {number + 1: OTHER})

@@ -294,12 +294,17 @@ class PostgresEngine(Engine):
         """End the claims and the lease of this writer, and the connection."""
         try:
             self._ended.set()
-            if connection.writer is not None:  # where this fails, they end with the lease
+            if connection.writer is not None:
                 self._beating.join()
-                connection.ensure()
-                connection.rollback()
-                connection.run("remove_claims", writer=connection.writer)
-                connection.run("remove_writer", writer=connection.writer)
+            for _ in range(2 if connection.writer is not None else 0):  # by a second connection where one is lost
+                try:
+                    connection.ensure()
+                    connection.rollback()
+                    connection.run("remove_claims", writer=connection.writer)
+                    connection.run("remove_writer", writer=connection.writer)
+                    break
+                except psycopg.OperationalError:
+                    connection.raw.close()
         finally:
             connection.raw.close()
 

@@ -288,13 +288,6 @@ def check_version(version: int, name: str, instead: str) -> None:
 _engines: WeakValueDictionary[Hashable, Engine] = WeakValueDictionary()  # by place and event loop
 
 
-@dataclass(frozen=True, eq=False)
-class Part:
-    """A part of a relational store."""
-
-    _store: RelationalStore
-
-
 def _find_matches(connection: Connection, terms: Sequence[str], scope: base.Scope, limit: int) -> list[base.Match]:
     """Return what sessions of the scope hold of the rows with any of the terms: first those with a term that is rare
     enough to rank all its rows, then those that hold the two rarest of the others alone."""
@@ -346,9 +339,10 @@ def _find_matches(connection: Connection, terms: Sequence[str], scope: base.Scop
 
 
 @dataclass(frozen=True, eq=False)
-class RelationalVectors(Part):
+class RelationalVectors:
     """The `VectorStore` of a relational store: the extra `vectors`."""
 
+    _store: RelationalStore
     _passing: dict[tuple[str, int], bytes] = field(default_factory=dict)  # where nothing may be written
 
     async def save(self, recipe: str, vectors: Mapping[int, bytes]) -> None:
@@ -374,46 +368,6 @@ def cosines(rows: Iterable[tuple[int, bytes]], query: bytes) -> dict[int, float]
     table = numpy.frombuffer(b"".join(vector for _, vector in alike), dtype=numpy.float32)
     found = table.reshape(len(alike), len(query) // 4) @ numpy.frombuffer(query, dtype=numpy.float32)
     return {number: float(score) for (number, _), score in zip(alike, found, strict=True)}
-
-
-class RelationalMemories(Part):
-    """The `MemoryStore` of a relational store."""
-
-    async def edit(
-        self, scope: MemoryScope, decide: base.Decide, reader: str = "", marks: Sequence[str] = ()
-    ) -> Mapping[str, str]:
-        whose = {"scope": _scope_name(scope)}
-
-        def work(connection: Connection) -> dict[str, str]:
-            connection.run("guard", what=f"memories of {whose['scope']}")
-            known = {one.id: one for one in starmap(_memory, connection.run("memories", **whose))}
-            noted = {mark for (mark,) in connection.run("marked", **whose, reader=reader, marks=json.dumps([*marks]))}
-            held, ids = dict(known), dict[str, str]()
-            decide(held, noted)
-            for id in [id for id in {**known, **held} if held.get(id) is not known.get(id)]:
-                old, new = known.get(id), held.get(id)
-                what = {"content": new.content, "metadata": json.dumps(dict(new.metadata)), "now": now()} if new else {}
-                if old is None:
-                    ids[id] = f"m{connection.run('add_memory', **whose, **what).fetchone()[0]}"
-                    continue
-                connection.run("update_memory" if new else "remove_one_of_memories", id=int(id[1:]), **what)
-                if new is None or new.content != old.content:
-                    connection.run("remove_one_of_vectors", id=int(id[1:]))
-            for mark in {*marks} - noted:
-                connection.run("add_mark", **whose, mark=mark, reader=reader)
-            return ids
-
-        if scope.project is None:
-            return await self._store.write(scope.session_id, work)
-        return await self._store.submit("change memories", work)
-
-    async def marked(self, scope: MemoryScope, reader: str, marks: Sequence[str]) -> set[str]:
-        values = {"scope": _scope_name(scope), "reader": reader, "marks": json.dumps(list(marks))}
-        return {mark for (mark,) in await self._store.rows("marked", **values)}
-
-    async def all(self, scope: MemoryScope | None) -> list[base.StoredMemory]:
-        rows = await self._store.rows("memories", scope=None if scope is None else _scope_name(scope))
-        return list(starmap(_memory, rows))
 
 
 def _scope_name(scope: MemoryScope) -> str:
@@ -446,8 +400,6 @@ class RelationalStore:
         self._is_open = self._is_closed = False
         self._claimed: dict[str, int] = {}  # the sessions that this store may write to, with its fences
         self._leaving: asyncio.Task[None] | None = None
-        self.checkpoints: base.CheckpointStore = RelationalCheckpoints(self)
-        self.memories: base.MemoryStore = RelationalMemories(self)
         self.vectors: base.VectorStore = RelationalVectors(self)
 
     async def open(self) -> None:
@@ -614,6 +566,94 @@ class RelationalStore:
     async def sessions(self) -> list[base.SessionInfo]:
         return list(starmap(base.SessionInfo, await self.rows("sessions")))
 
+    # Checkpoints
+
+    async def save_checkpoint(self, session_id: str, present: Present) -> Checkpoint:
+        return await self.write(session_id, lambda to: _keep(to, session_id, present, stop=present.messages))
+
+    async def load_checkpoint(self, session_id: str, id: str) -> base.StoredCheckpoint:
+        def work(connection: Connection) -> base.StoredCheckpoint:
+            checkpoint, head, views, pins = _find(connection, session_id, id)
+            return base.StoredCheckpoint(checkpoint, read_entries(connection, head, self.name), views, pins)
+
+        return await self.read(work)
+
+    async def restore(self, session_id: str, id: str, committed: Committed, present: Present) -> Checkpoint:
+        def work(connection: Connection) -> Checkpoint:
+            _, head, views, pins = _find(connection, session_id, id)
+            made = _keep(connection, session_id, present)
+            put_in_place(connection, session_id, head, head_of(connection, session_id).shared(head))
+            _show_again(connection, session_id, views, pins)
+            return made
+
+        return await self.write(session_id, work, committed)
+
+    async def fork(self, session_id: str, id: str, new_id: str) -> None:
+        def work(connection: Connection) -> None:
+            connection.run("lock_session", session_id=session_id)  # none removes it, or a checkpoint of it, meanwhile
+            _, head, views, pins = _find(connection, session_id, id)
+            if connection.run("session", session_id=new_id).fetchone() is not None:
+                raise errors.SessionExistsError(new_id)
+            there = connection.run("session", session_id=session_id).fetchone()
+            branch, stop, below, _, project, *_, budget, title = there
+            connection.run("create_session", session_id=new_id, project=project, now=now(), **head._asdict())
+            connection.run("save_request", session_id=new_id, budget=budget, title=title)
+            connection.run("copy_uses", session_id=session_id, fork=new_id)
+            shared = Head(branch, stop, below).shared(head)
+            connection.run("copy_verdicts", session_id=session_id, fork=new_id, stop=shared)
+            _show_again(connection, new_id, views, pins)
+
+        await self.submit("fork a session", work)
+
+    async def checkpoints(self, session_id: str) -> list[Checkpoint]:
+        return list(starmap(_checkpoint, await self.rows("checkpoints", session_id=session_id)))
+
+    async def delete_checkpoint(self, session_id: str, id: str) -> None:
+        def work(connection: Connection) -> None:
+            connection.run("remove_one_of_checkpoints", id=int(_find(connection, session_id, id)[0].id[1:]))
+
+        await self.write(session_id, work)
+
+    # Memories
+
+    async def edit_memories(
+        self, scope: MemoryScope, decide: base.Decide, reader: str = "", marks: Sequence[str] = ()
+    ) -> Mapping[str, str]:
+        whose = {"scope": _scope_name(scope)}
+
+        def work(connection: Connection) -> dict[str, str]:
+            connection.run("guard", what=f"memories of {whose['scope']}")
+            known = {one.id: one for one in starmap(_memory, connection.run("memories", **whose))}
+            noted = {mark for (mark,) in connection.run("marked", **whose, reader=reader, marks=json.dumps([*marks]))}
+            held, ids = dict(known), dict[str, str]()
+            decide(held, noted)
+            for id in [id for id in {**known, **held} if held.get(id) is not known.get(id)]:
+                old, new = known.get(id), held.get(id)
+                what = {"content": new.content, "metadata": json.dumps(dict(new.metadata)), "now": now()} if new else {}
+                if old is None:
+                    ids[id] = f"m{connection.run('add_memory', **whose, **what).fetchone()[0]}"
+                    continue
+                connection.run("update_memory" if new else "remove_one_of_memories", id=int(id[1:]), **what)
+                if new is None or new.content != old.content:
+                    connection.run("remove_one_of_vectors", id=int(id[1:]))
+            for mark in {*marks} - noted:
+                connection.run("add_mark", **whose, mark=mark, reader=reader)
+            return ids
+
+        if scope.project is None:
+            return await self.write(scope.session_id, work)
+        return await self.submit("change memories", work)
+
+    async def marked(self, scope: MemoryScope, reader: str, marks: Sequence[str]) -> set[str]:
+        values = {"scope": _scope_name(scope), "reader": reader, "marks": json.dumps(list(marks))}
+        return {mark for (mark,) in await self.rows("marked", **values)}
+
+    async def memories(self, scope: MemoryScope | None) -> list[base.StoredMemory]:
+        rows = await self.rows("memories", scope=None if scope is None else _scope_name(scope))
+        return list(starmap(_memory, rows))
+
+    # What no session needs
+
     async def delete_session(self, session_id: str) -> bool:
         """Remove a session and what only it used, in slices: others write in between. Where this is cut short, the
         session is gone, and `purge` removes the rest."""
@@ -741,56 +781,6 @@ class RelationalStore:
                 if here if is_ours else connection.lives(writer):
                     raise errors.SessionInUseError(session_id, pid, host)
             yield row is not None
-
-
-class RelationalCheckpoints(Part):
-    """The `CheckpointStore` of a relational store."""
-
-    async def save(self, session_id: str, present: Present) -> Checkpoint:
-        return await self._store.write(session_id, lambda to: _keep(to, session_id, present, stop=present.messages))
-
-    async def load(self, session_id: str, id: str) -> base.StoredCheckpoint:
-        def work(connection: Connection) -> base.StoredCheckpoint:
-            checkpoint, head, views, pins = _find(connection, session_id, id)
-            return base.StoredCheckpoint(checkpoint, read_entries(connection, head, self._store.name), views, pins)
-
-        return await self._store.read(work)
-
-    async def restore(self, session_id: str, id: str, committed: Committed, present: Present) -> Checkpoint:
-        def work(connection: Connection) -> Checkpoint:
-            _, head, views, pins = _find(connection, session_id, id)
-            made = _keep(connection, session_id, present)
-            put_in_place(connection, session_id, head, head_of(connection, session_id).shared(head))
-            _show_again(connection, session_id, views, pins)
-            return made
-
-        return await self._store.write(session_id, work, committed)
-
-    async def fork(self, session_id: str, id: str, new_id: str) -> None:
-        def work(connection: Connection) -> None:
-            connection.run("lock_session", session_id=session_id)  # none removes it, or a checkpoint of it, meanwhile
-            _, head, views, pins = _find(connection, session_id, id)
-            if connection.run("session", session_id=new_id).fetchone() is not None:
-                raise errors.SessionExistsError(new_id)
-            there = connection.run("session", session_id=session_id).fetchone()
-            branch, stop, below, _, project, *_, budget, title = there
-            connection.run("create_session", session_id=new_id, project=project, now=now(), **head._asdict())
-            connection.run("save_request", session_id=new_id, budget=budget, title=title)
-            connection.run("copy_uses", session_id=session_id, fork=new_id)
-            shared = Head(branch, stop, below).shared(head)
-            connection.run("copy_verdicts", session_id=session_id, fork=new_id, stop=shared)
-            _show_again(connection, new_id, views, pins)
-
-        await self._store.submit("fork a session", work)
-
-    async def listed(self, session_id: str) -> list[Checkpoint]:
-        return list(starmap(_checkpoint, await self._store.rows("checkpoints", session_id=session_id)))
-
-    async def delete(self, session_id: str, id: str) -> None:
-        def work(connection: Connection) -> None:
-            connection.run("remove_one_of_checkpoints", id=int(_find(connection, session_id, id)[0].id[1:]))
-
-        await self._store.write(session_id, work)
 
 
 # Heads, branches and entries
