@@ -124,11 +124,11 @@ async def test_a_claim_ends_with_its_block_its_deadline_or_the_lease_of_its_host
     taken = anyio.Event()
 
     async def take(store: PostgresStore) -> None:
-        async with store.claims.held(key(1), 60):
+        async with store.hold_key(key(1), 60):
             taken.set()
 
     async with opened(address) as one, opened(another_host(address)) as two, anyio.create_task_group() as tasks:
-        async with one.claims.held(key(1), 0.5 if end == "deadline" else 60):
+        async with one.hold_key(key(1), 0.5 if end == "deadline" else 60):
             tasks.start_soon(take, two)
             with anyio.move_on_after(0.2):
                 await taken.wait()

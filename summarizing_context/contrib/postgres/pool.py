@@ -223,5 +223,4 @@ class PoolWorker:
             with suppress(StoreError):  # it is tried again
                 await requests.fail(key, cause)
         finally:
-            if self._store.claims is not None:
-                self._store.claims.give_up(key)
+            self._store.give_up_key(key)

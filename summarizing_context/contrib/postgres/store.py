@@ -338,37 +338,6 @@ class PostgresEngine(Engine):
             self.thread.submit(renew)
 
 
-class PostgresStore(RelationalStore):
-    """A `Store` on PostgreSQL. `await open()` first; it shares a thread with other stores of the same address.
-
-    `address` is `postgresql://user@host/database`; its parameter `schema` names a schema, `lease` the seconds after
-    which the sessions of a vanished host may be taken.
-    """
-
-    _slice = 5_000
-    _forgotten = (*RelationalStore._forgotten, "remove_failed_requests")
-    _removals = (*RelationalStore._removals, "left_requests", "requests")
-
-    def __init__(self, address: str, *, read_only: bool = False) -> None:
-        place = self._address = read_address(address)
-        super().__init__(place.name, place, partial(PostgresEngine, place), read_only=read_only)
-        self.claims = None if read_only else PostgresClaims(self)  # which host pays for a summary
-
-    # What follows runs in the engine's thread.
-
-    def _read(self, connection: PostgresConnection, work: Work[Result]) -> Result:
-        connection.ensure()
-        connection.raw.execute("begin isolation level repeatable read, read only")
-        result = work(connection)
-        connection.raw.execute("commit")
-        return result
-
-    def _lost(self, session_id: str) -> StoreError:
-        return errors.SessionLostError(
-            f"session {session_id!r}: {_LOST}. Another host may have taken it after this one was silent for too long"
-        )
-
-
 # What hosts and workers share. Hosts look from time to time, so that a pooler may stand before the server.
 
 
@@ -386,31 +355,56 @@ def take_claim(connection: PostgresConnection, key: SummaryKey, seconds: float) 
     return connection.run("take_claim", **values).fetchone() is not None
 
 
-class PostgresClaims:
-    """Which of the hosts asks a model for a key. A store that fails costs the sharing of a summary, not the summary."""
+class PostgresStore(RelationalStore):
+    """A `SessionStore` on PostgreSQL. `await open()` first; it shares a thread with other stores of the same address.
 
-    def __init__(self, store: PostgresStore) -> None:
-        self._store = store
+    `address` is `postgresql://user@host/database`; its parameter `schema` names a schema, `lease` the seconds after
+    which the sessions of a vanished host may be taken.
+    """
+
+    _slice = 5_000
+    _forgotten = (*RelationalStore._forgotten, "remove_failed_requests")
+    _removals = (*RelationalStore._removals, "left_requests", "requests")
+
+    def __init__(self, address: str, *, read_only: bool = False) -> None:
+        place = read_address(address)
+        super().__init__(place.name, place, partial(PostgresEngine, place), read_only=read_only)
+
+    # Which of the hosts asks a model for a key. A store that fails costs the sharing of a summary, not the summary.
 
     @asynccontextmanager
-    async def held(self, key: SummaryKey, seconds: float) -> AsyncIterator[None]:
+    async def hold_key(self, key: SummaryKey, seconds: float) -> AsyncIterator[None]:
         """Hold a key for so many seconds at most. Waits while another living host holds it."""
         take = partial(take_claim, key=key, seconds=seconds)
         try:  # also one that was cancelled may have been taken
             try:
                 async for _ in looks():
-                    if await self._store.submit("claim a summary", take):
+                    if await self.submit("claim a summary", take):
                         break
             except StoreError as error:
                 logger.warning("a summary is made without a claim", extra={"cause": type(error).__name__})
             yield
         finally:
-            self.give_up(key)
+            self.give_up_key(key)
 
-    def give_up(self, key: SummaryKey) -> None:
+    def give_up_key(self, key: SummaryKey) -> None:
         """End a claim of this host, which may have none. Its end is not waited for, and may fail."""
         values = key._asdict()
         with suppress(StoreError):  # closed
             run = "give_up_claim"
-            done = self._store.submit("claim a summary", lambda own: own.run(run, **values, writer=own.writer))
+            done = self.submit("claim a summary", lambda own: own.run(run, **values, writer=own.writer))
             done.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+
+    # What follows runs in the engine's thread.
+
+    def _read(self, connection: PostgresConnection, work: Work[Result]) -> Result:
+        connection.ensure()
+        connection.raw.execute("begin isolation level repeatable read, read only")
+        result = work(connection)
+        connection.raw.execute("commit")
+        return result
+
+    def _lost(self, session_id: str) -> StoreError:
+        return errors.SessionLostError(
+            f"session {session_id!r}: {_LOST}. Another host may have taken it after this one was silent for too long"
+        )

@@ -386,8 +386,8 @@ VERSION = 3  # of the schema; one version of the package reads and writes one of
 
 
 class RelationalStore:
-    """The methods of a `Store` that are the same for every database. Stores of one event loop at one place share an
-    engine; `place` says what makes two stores the same, and None shares nothing."""
+    """The methods of a `SessionStore` that are the same for every database. Stores of one event loop at one place share
+    an engine; `place` says what makes two stores the same, and None shares nothing."""
 
     _slice = 200  # entries or summaries that a deletion removes in one transaction, while others wait
     _forgotten: tuple[str, ...] = ("forget_replaced_states", "remove_stale_uses", "remove_unnamed_vectors")

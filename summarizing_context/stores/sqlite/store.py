@@ -278,11 +278,10 @@ class SqliteEngine(Engine):
                     if time.monotonic() >= deadline:
                         raise
                 time.sleep(0.01)
-            connection.execute("pragma synchronous = full")  # for the tables; in WAL each commit waits for the disk
+            # in WAL each commit waits for the disk if it is full
+            connection.execute(f"pragma synchronous = {'full' if self._file.waits_for_disk else 'normal'}")
             connection.execute("pragma secure_delete = on")
             create_tables(connection)
-            if not self._file.waits_for_disk:
-                connection.execute("pragma synchronous = normal")
             locks = f"{glob.escape(path.name)}.[1-9]*-{'[0-9a-f]' * 16}.lock"
             for left in path.parent.glob(locks):  # by processes that were killed
                 connection.lives(left.name[len(path.name) + 1 : -5], wait=0)
@@ -326,7 +325,7 @@ class SqliteEngine(Engine):
 
 
 class SqliteStore(RelationalStore):
-    """A `Store` on SQLite. `await open()` first; it shares a thread with the other stores of the file.
+    """A `SessionStore` on SQLite. `await open()` first; it shares a thread with the other stores of the file.
 
     Without `waits_for_disk` a commit is acknowledged before the disk has it: a power cut may lose the newest commits,
     the end of the process loses none. `busy_timeout` is in seconds: 30 by default, for a process that writes the file
