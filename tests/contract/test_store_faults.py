@@ -221,3 +221,11 @@ async def test_a_store_whose_thread_cannot_start_says_so_and_is_closed(path, mon
             await store.open()
         await store.close()
     await written(path)
+
+
+async def test_what_no_store_expects_is_the_cause_of_its_error(path):
+    async with opened(path, "s") as store:
+        with pytest.raises(StoreError, match="ZeroDivisionError") as caught:
+            await store.submit("divide", lambda connection: 1 / 0)
+        assert isinstance(caught.value.__cause__, ZeroDivisionError)
+        await store.append("s", entries("kept"), nothing)

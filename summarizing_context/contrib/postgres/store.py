@@ -312,7 +312,9 @@ class PostgresEngine(Engine):
         """Return the error to raise in place of `error`, its cause unless it may repeat what was to be kept."""
         if is_connection_lost(error):
             return unreachable(self._address, error)
-        if isinstance(error, psycopg.DataError) or not isinstance(error, psycopg.Error):
+        if isinstance(error, psycopg.DataError):
+            return StoreError(f"{self.name}: the store cannot keep a value ({type(error).__name__})")
+        if not isinstance(error, psycopg.Error):
             return None
         state = error.sqlstate or ""
         kind, text = _BY_STATE.get(state, (StoreError, f"PostgreSQL reported error {state} ({type(error).__name__})"))
