@@ -12,7 +12,7 @@ from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NoReturn, Protocol, cast
+from typing import Any, NoReturn, cast
 
 from summarizing_context.concurrency import Clock, Events, WorkerThread, choose_clock, running_loop
 from summarizing_context.context import SummarizingContext
@@ -125,8 +125,7 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
             value = getattr(options, name)
             if value is not None and not callable(getattr(value, method, value if name == "embedder" else None)):
                 raise SettingsError(f"{name} is {type(value).__name__}; {wanted}")
-        kinds = SessionStore.__mro__[: SessionStore.__mro__.index(Protocol)]
-        named = {name for kind in kinds for name in (*vars(kind), *kind.__annotations__) if not name.startswith("_")}
+        named = {name for name in (*vars(SessionStore), *SessionStore.__annotations__) if not name.startswith("_")}
         lacking = sorted(name for name in named if not hasattr(options.store, name))
         if options.store is not None and lacking:
             raise SettingsError(
@@ -167,7 +166,6 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
         embedder = make_embedder(settings, read_only=options.read_only) if is_own else options.embedder
         if embedder is not None:
             vectors = make_vectors(settings, store.vectors, read_only=options.read_only)
-            vectors.check_usable()
             by_meaning = EmbeddingSearch(embedder, vectors, redact=redact, timeout=settings.call_timeout, owned=is_own)
         elif settings.vector_store == "chroma" and not options.read_only:
             raise SettingsError(
@@ -245,6 +243,8 @@ def make_vectors(settings: Settings, in_sqlite: VectorStore, *, read_only: bool)
     """Return where the settings say that vectors are kept. A Chroma folder stands beside the file, under its name."""
     path = str(settings.store)
     if settings.vector_store == "sqlite":
+        if find_spec("numpy") is None:
+            raise MissingExtraError("vectors", "comparing embeddings needs numpy")
         return in_sqlite
     if read_only:
         raise SettingsError("vector_store = 'chroma' cannot be opened for reading only; Chroma writes when opened")

@@ -78,9 +78,9 @@ class SummarizingContext:
         """The view handed out last; None before the first."""
         self._ratio, self._samples = 1.0, 0  # tokens that a provider counts for one counted here; of so many requests
         self._told: tuple[str | None, int, Entry | None] = None, 0, None  # of requests, as observers and the store know
-        self.memory = Memory(session, session.store.memories, embedding_search)
+        self.memory = Memory(session, embedding_search)
         """What sessions of this project keep for each other: `store`, `retrieve`, `update`, `forget`."""
-        found_in = session.counter.count, session.store.index, session.id
+        found_in = session.counter.count, session.store, session.id
         self._pages = Pages(session.log, session.summaries, session.views, *found_in)
 
     async def add_message(self, message: Message) -> None:
@@ -496,18 +496,18 @@ class SummarizingContext:
         """
         session, at = self._session.check(writes=True), _checkpoint_id(id)
         fork = Settings(session_id=session_id).session_id
-        await session.store.checkpoints.fork(session.id, at, fork)
+        await session.store.fork(session.id, at, fork)
         return fork
 
     async def list_checkpoints(self) -> list[Checkpoint]:
         """Return the checkpoints of this session, oldest first."""
         session = self._session.check()
-        return await session.store.checkpoints.listed(session.id)
+        return await session.store.checkpoints(session.id)
 
     async def delete_checkpoint(self, id: str) -> None:
         """Forget a checkpoint. What only it needed leaves the file with the store's next `purge`."""
         session = self._session.check(writes=True)
-        await session.store.checkpoints.delete(session.id, _checkpoint_id(id))
+        await session.store.delete_checkpoint(session.id, _checkpoint_id(id))
 
     def should_checkpoint(self) -> bool:
         """Return whether a multiple of `checkpoint_interval_messages` was reached and its checkpoint is still due."""

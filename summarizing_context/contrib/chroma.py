@@ -30,23 +30,18 @@ class ChromaVectors:
     """A `VectorStore` that hands marks on to another one. One process at a time may use a folder."""
 
     def __init__(self, marks: VectorStore, folder: Path | None) -> None:
+        """Raise `MissingExtraError` where chromadb is not installed."""
+        if find_spec("chromadb") is None:
+            raise MissingExtraError("chroma", "vector_store = 'chroma' needs chromadb")
         self._marks = marks
         self._folder = folder  # None: in memory
         self._one_by_one = anyio.CapacityLimiter(1)
         self._swept: set[str] = set()  # collections that hold marked vectors alone
 
-    def check_usable(self) -> None:
-        """Raise `MissingExtraError` where chromadb is not installed."""
-        if find_spec("chromadb") is None:
-            raise MissingExtraError("chroma", "vector_store = 'chroma' needs chromadb")
-
     async def close(self) -> None:
         """Let go of the folder. May be called twice."""
         if client := self.__dict__.pop("_client", None):
             await self._run(client.close)
-
-    async def missing(self, recipe: str, numbers: Sequence[int], size: int) -> list[int]:
-        return await self._marks.missing(_names(recipe, size)[1], numbers, 0)
 
     async def save(self, recipe: str, vectors: Mapping[int, bytes]) -> None:
         """Keep vectors, then their marks: what is marked is there."""
@@ -56,21 +51,19 @@ class ChromaVectors:
             if name not in self._swept:  # once for each opening: take out what no mark names any longer
                 self._swept.add(name)
                 table = await self._run(partial(self._table, name))
-                there = (await self._run(partial(table.get, include=[])))["ids"]
-                for ids in _slices(await self._marks.missing(mark, list(map(int, there)), 0)):
+                there = list(map(int, (await self._run(partial(table.get, include=[])))["ids"]))
+                marked = await self._marks.near(mark, there, b"")
+                for ids in _slices(number for number in there if number not in marked):
                     await self._run(partial(table.delete, ids=ids))
             await self._run(partial(self._put, name, some))
             await self._marks.save(mark, dict.fromkeys(some, b""))
 
     async def near(self, recipe: str, numbers: Sequence[int], query: bytes) -> dict[int, float]:
-        missing = set(await self.missing(recipe, numbers, len(query)))
-        there = [number for number in numbers if number not in missing]
         name, mark = _names(recipe, len(query))
-        scores = await self._run(partial(self._cosines, name, there, query)) if there else {}
-        if len(scores) < len(there):  # the folder was removed, or is an older copy
-            lost = [number for number in there if number not in scores]
-            logger.warning("vectors are gone; the next search makes them again", extra={"vectors": len(lost)})
-            await self._marks.save(mark, dict.fromkeys(lost, b"-"))  # no mark any longer
+        marked = list(await self._marks.near(mark, numbers, b""))
+        scores = await self._run(partial(self._cosines, name, marked, query)) if marked else {}
+        if len(scores) < len(marked):  # the folder was removed, or is an older copy
+            logger.warning("vectors are gone, and made again", extra={"vectors": len(marked) - len(scores)})
         return scores
 
     # What follows runs in a thread, one call at a time: Chroma blocks.

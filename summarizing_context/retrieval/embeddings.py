@@ -70,7 +70,8 @@ class EmbeddingSearch:
         if not texts or not query.strip() or not (asked := await self._embedded([query])):
             return {}
         (vector,) = asked
-        missing = await self._vectors.missing(self._recipe, list(texts), len(vector))
+        near = await self._vectors.near(self._recipe, list(texts), vector)
+        missing = [number for number in texts if number not in near]
 
         # make and keep those that are missing; where a call fails its halves are tried: one text may be why
         pending = [missing[start : start + _AT_ONCE] for start in range(0, len(missing), _AT_ONCE)][::-1]
@@ -82,7 +83,7 @@ class EmbeddingSearch:
             else:
                 failures, middle = failures + 1, len(some) // 2
                 pending += [some[middle:], some[:middle]] if middle else []
-        return await self._vectors.near(self._recipe, list(texts), vector)
+        return (near | await self._vectors.near(self._recipe, missing, vector)) if missing else near
 
     async def _embedded(self, texts: Sequence[str], size: int | None = None) -> list[bytes]:
         """Return a vector of length 1 for each text; none at all where the embedding fails, which is reported."""

@@ -47,7 +47,7 @@ class MemoryExtractor:
     def __init__(self, worker: Worker, redact: Redact | None) -> None:
         self.worker, self.log, self.clock, self.redact = worker, worker.log, worker.clock, redact
         self.scope = MemoryScope(worker.settings.project, worker.settings.session_id)
-        self.store, self.caller = worker.store.memories, worker.caller if worker.recipe.maker == "model" else None
+        self.store, self.caller = worker.store, worker.caller if worker.recipe.maker == "model" else None
         self._retries = RetrySchedule(worker.settings.breaker_cooldown)
         self._task: asyncio.Task[None] | None = None
         self._closed = False

@@ -25,7 +25,7 @@ from summarizing_context.log.message_log import MessageLog
 from summarizing_context.messages.rendering import BREAKS, Count, between_lines, cut_middle, fitting, parts_by_author
 from summarizing_context.messages.text import fence, query_terms, search_words, stems
 from summarizing_context.retrieval.search import check_query
-from summarizing_context.stores.base import Match, Scope, SearchIndex
+from summarizing_context.stores.base import Match, Scope, SessionStore
 from summarizing_context.summarizers.extractive import brief_of
 from summarizing_context.views.builder import Viewer
 from summarizing_context.views.header import BRIEF_TOKENS
@@ -99,7 +99,7 @@ class Pages:
     _summaries: SummaryCache
     _views: Viewer
     _count: Count
-    _index: SearchIndex
+    _store: SessionStore
     _session_id: str
 
     def expand(self, place: object, detail: object, max_tokens: object, cursor: object) -> Page:
@@ -226,7 +226,7 @@ class Pages:
 
     async def _matches(self, terms: Sequence[str]) -> tuple[list[Match], list[Match]]:
         """Return what holds any of the terms, the best first; and of that what the present view does not show."""
-        found = await self._index.find(terms, Scope(self._session_id, self._session_id), 200)
+        found = await self._store.search(terms, Scope(self._session_id, self._session_id), 200)
         matches, latest = [match for match in found if match.stop <= len(self._log.entries)], self._views.latest
         covered = range(self._log.leading_count, 0 if latest is None else latest.state.stop)
         return matches, [match for match in matches if match.start in covered]

@@ -12,7 +12,6 @@ import re
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import islice
 from types import MappingProxyType
 from typing import Any
@@ -29,7 +28,6 @@ from summarizing_context.stores.base import (
     KeptMemory,
     Match,
     MemoryScope,
-    MemoryStore,
     NewMemory,
     Scope,
     SearchHit,
@@ -59,8 +57,8 @@ class MemoryEntry:
 class Memory:
     """The memories of a session's project. All methods belong to the session's event loop."""
 
-    def __init__(self, session: Session, memory_store: MemoryStore, embedding_search: EmbeddingSearch | None) -> None:
-        self._session, self._memory_store, self._embedding_search = session, memory_store, embedding_search
+    def __init__(self, session: Session, embedding_search: EmbeddingSearch | None) -> None:
+        self._session, self._embedding_search = session, embedding_search
         self._scope = MemoryScope(session.settings.project, session.settings.session_id)
         self._answered: int | None = None  # human message that the present choice was made for
         self._looking: asyncio.Task[None] | None = None
@@ -86,7 +84,7 @@ class Memory:
         if isinstance(about := given.get("about"), str) and (subject := normal_subject(about)):
             given["subject"] = subject
         memory = NewMemory(_checked(content), given)
-        (kept,) = await keep_memories(self._memory_store, self._scope, [memory], renew=renew and bool(given))
+        (kept,) = await keep_memories(self._session.store, self._scope, [memory], renew=renew and bool(given))
         notify_of_memory(self._session.notify, kept, given)
         return kept
 
@@ -112,7 +110,7 @@ class Memory:
         if not isinstance(id, str):
             kind = type(id).__name__
             raise SettingsError(f"a memory's id is a string, as store() and retrieve() return it; not {kind}")
-        await update_memory(self._memory_store, self._scope, id, content, metadata)
+        await update_memory(self._session.store, self._scope, id, content, metadata)
 
     async def close(self) -> None:
         if self._looking is not None:
@@ -130,21 +128,21 @@ class Memory:
         By words a score is the share of the shorter one's words that both have, by their stems, on the scale of cosines
         between embeddings: one word of four is 0.71, two are 0.84; of two words, one alike says little.
         """
-        kept, near = await self._memory_store.all(scope), dict[str, float]()
+        kept, near = await self._session.store.memories(scope), dict[str, float]()
         if by_meaning and self._embedding_search is not None:
             scores = await self._embedding_search.near(query, {int(one.id[1:]): one.content for one in kept})
             near = {f"m{number}": score for number, score in scores.items()}
         read = query if len(query) <= 16_000 else f"{query[:8_000]} {query[-8_000:]}"
 
         def ranked() -> list[MemoryEntry]:
-            (asked, words), found = _families(read), []
+            asked, words, found = stems(read), {*words_of(read)}, []
             for one in kept:
-                held, whole = _families(one.content)
                 if (score := near.get(one.id)) is None:
+                    held = stems(one.content)
                     score = (len(asked & held) / max(min(len(asked), len(held)), 4)) ** 0.25
                 if score or one.id in near:
                     entry = MemoryEntry(one.id, one.content, one.metadata, score, one.created_at, one.updated_at)
-                    found.append((-score, -len(words & whole), entry))
+                    found.append((-score, -len(words.intersection(words_of(one.content))), entry))
             return [entry for *_, entry in sorted(found, key=lambda one: one[:2])]
 
         return (await anyio.to_thread.run_sync(ranked) if kept else []), near
@@ -186,11 +184,6 @@ def check_query(query: object, limit: object = 1, things: str = "") -> None:
         raise SettingsError(f"limit is {briefly(limit)}; it is a number of {things} from 1 to {_MOST}")
 
 
-@lru_cache(10_000)  # memories are read again for each choice
-def _families(text: str) -> tuple[frozenset[str], frozenset[str]]:
-    return stems(text), frozenset(search_words(text))
-
-
 def _checked(content: object) -> str:
     if not isinstance(content, str) or not content.strip() or len(content) > _LONGEST:
         raise SettingsError(f"a memory is a text of 1-{_LONGEST:,} characters, not {type(content).__name__}")
@@ -228,13 +221,13 @@ async def find_hits(session: Session, memory: Memory, query: str, scope: str, li
         if one.score >= (NEAR if least is None and one.id in by_meaning else least or 0.0):
             said_in, message = one.metadata.get("session_id"), one.metadata.get("message")
             place = (message, message + 1) if type(message) is int else (0, 0)
-            whose = said_in if isinstance(said_in, str) else session.id
-            memories.append(Match("memory", whose, *place, one.score, one.content, int(one.id[1:])))
+            places = [(said_in if isinstance(said_in, str) else session.id, *place)]
+            memories.append(Match("memory", places, one.score, one.content, one.id))
 
     # of matches by words those that hold more of the terms come first
     terms, scored = query_terms(query), list[Match]()
     only = (session.id if scope == "session" else None, project if scope == "project" else None)
-    for match in await session.store.index.find(terms, Scope(session.id, *only), 3 * limit):
+    for match in await session.store.search(terms, Scope(session.id, *only), 3 * limit):
         lowered = match.text.lower()
         coverage = sum(re.search(_pattern(term), lowered) is not None for term in terms) / max(1, len(terms))
         scored.append(match._replace(score=match.score * (0.5 + coverage)))
@@ -245,7 +238,7 @@ async def find_hits(session: Session, memory: Memory, query: str, scope: str, li
     ranked = [(match, 1 / (60 + rank)) for ranking in rankings for rank, match in enumerate(ranking, 1)]
     hits: list[SearchHit] = []
     for match, score in sorted(ranked, key=lambda one: -one[1]):
-        words, id = _snippet(terms, match.text), f"m{match.row}" if match.kind == "memory" else None
+        words = _snippet(terms, match.text)
         for session_id, start, stop in match.places:
             within = (
                 known.session_id == session_id and start <= known.start and known.stop <= stop
@@ -253,7 +246,7 @@ async def find_hits(session: Session, memory: Memory, query: str, scope: str, li
                 if known.kind != "memory"
             )
             if match.kind != "summary" or not any(within):
-                hits.append(SearchHit(session_id, start, stop, score, words, match.kind, id))
+                hits.append(SearchHit(session_id, start, stop, score, words, match.kind, match.id))
         if len(hits) >= limit:
             break
     return hits[:limit]

@@ -349,7 +349,7 @@ class Session:
                 self.views.restore(key, state)
                 self.summaries.seen.update(log.hashes[: state.leaves])  # an earlier process has read them
         self.worker.failure = stored.failure
-        self.views.load_records(await self.store.list_activations(self.id))
+        self.views.load_records(stored.history)
         await self.worker.recall()
         if (latest := self.views.latest) is not None and latest.provider:  # a provider asked, in an earlier process
             budget, most = latest.state.room + self.views.system_rows.tokens, self.budget
@@ -584,7 +584,7 @@ class Session:
             said = f"a checkpoint name is 1-200 printable characters, but no id, or None; not {briefly(name, 60)}"
             raise SettingsError(said)
         async with self.changing:
-            made = await self.store.checkpoints.save(self.id, self.present(name))
+            made = await self.store.save_checkpoint(self.id, self.present(name))
             if self.learner is not None:
                 self.learner.read_to_end()
             return made
@@ -604,7 +604,7 @@ class Session:
     async def restore(self, id: str) -> Checkpoint:
         """Go back to a checkpoint, and return the one of the present that is made before."""
         async with self.changing:
-            there = await self.store.checkpoints.load(self.id, id)
+            there = await self.store.load_checkpoint(self.id, id)
             entries, _ = await self.in_thread(partial(self._decoded, there.entries))
             pages = {page for _, _, marks in there.provider_views for page in _marks.decode(marks)[1]}
             then = [base.StoredVerdict(b"", PAGES, page) for page in pages]
@@ -617,7 +617,7 @@ class Session:
             back = partial(self.foreground.change, partial(self._go_back, filled, there))
             id = there.checkpoint.id
             now = self.present(f"before restoring {id}")
-            made = await finish_despite_cancellation(self.store.checkpoints.restore(self.id, id, back, now))
+            made = await finish_despite_cancellation(self.store.restore(self.id, id, back, now))
             await self.worker.recall()
             placed = in_turns(list(enumerate(self.log.entries)))
             rows = [(at, row) async for at, entry in placed for row in self.intake.beside(entry, at)]

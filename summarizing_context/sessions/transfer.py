@@ -36,14 +36,14 @@ async def export_session(store: base.SessionStore, info: base.SessionInfo) -> tu
             damaged.append(seq)
     log = [entry.message for entry in stored.entries]
     checkpoints, left_out = list[Any](), list[str]()
-    for one in await store.checkpoints.listed(info.session_id):
-        kept = await store.checkpoints.load(info.session_id, one.id)
+    for one in await store.checkpoints(info.session_id):
+        kept = await store.load_checkpoint(info.session_id, one.id)
         if damaged or [entry.message for entry in kept.entries] != log[: one.seq]:
             left_out.append(one.id)
             continue
         views = [(key, state.decode("latin-1"), marks) for key, state, marks in kept.provider_views]
         checkpoints.append({"name": one.name, "seq": one.seq, "pins": kept.pins, "views": views})
-    memories = await store.memories.all(base.MemoryScope(info.project, info.session_id))
+    memories = await store.memories(base.MemoryScope(info.project, info.session_id))
     document = {
         "session_id": info.session_id,
         "project": info.project,
@@ -98,14 +98,14 @@ async def import_session(store: base.SessionStore, document: dict[str, Any]) -> 
         places = {key: tuple(place)} if place else base.NOWHERE
         await store.save_summary(name, key, base.StoredSummary(*summary), places)
     if held <= len(entries):  # else it has gone on further in the store
-        known = {(one.name, one.seq) for one in await store.checkpoints.listed(name)}
+        known = {(one.name, one.seq) for one in await store.checkpoints(name)}
         for one in document["checkpoints"]:
             if (one["name"], one["seq"]) not in known:
                 made = base.StoredProviderView
                 views = [made(key, state.encode("latin-1"), marks) for key, state, marks in one["views"]]
                 await store.save_pins(name, one["pins"], lambda: None)
                 then = base.Present(stored.log_version, one["seq"], one["name"], views)
-                await store.checkpoints.save(name, then)
+                await store.save_checkpoint(name, then)
         for provider_key, state in document["activations"]:
             await store.save_activation(name, provider_key, state.encode("latin-1"))
         await store.save_pins(name, document["pins"], lambda: None)
@@ -113,5 +113,5 @@ async def import_session(store: base.SessionStore, document: dict[str, Any]) -> 
             await store.save_request(name, document["budget"], document.get("title"))
     for content, metadata, said_at in document["memories"]:
         memory = NewMemory(content, metadata, said_at)
-        await keep_memories(store.memories, base.MemoryScope(project, name), [memory])
+        await keep_memories(store, base.MemoryScope(project, name), [memory])
     return name, max(held, len(entries)), max(0, len(entries) - held)

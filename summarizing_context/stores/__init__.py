@@ -4,6 +4,6 @@
 Another one is written against `base` and goes through `tests/contract`.
 """
 
-from summarizing_context.stores.base import Checkpoint, SearchHit, SessionStore, Store
+from summarizing_context.stores.base import Checkpoint, SearchHit, SessionStore
 
-__all__ = ["Checkpoint", "SearchHit", "SessionStore", "Store"]
+__all__ = ["Checkpoint", "SearchHit", "SessionStore"]

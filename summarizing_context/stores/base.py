@@ -75,6 +75,24 @@ class StoredFailure(NamedTuple):
     at: str | None = None  # ISO 8601, UTC
 
 
+class NewActivation(NamedTuple):
+    """An activation that is kept along with its state; the store looks into neither `figures` nor `before`."""
+
+    number: int  # counts up within the session
+    figures: str
+    before: bytes | None = None  # the provider's state until then; None where nothing of it is to be taken back
+    undoes: int | None = None  # the number of the activation that it takes back
+
+
+class StoredActivation(NamedTuple):
+    number: int
+    provider_key: str
+    log_version: int  # how often the log was replaced before it
+    figures: str
+    has_before: bool  # whether the state until then is kept
+    is_undone: bool
+
+
 @dataclass(frozen=True, slots=True)
 class StoredSession:
     """All that reopening a session needs. `activations` holds (provider key, state), oldest first."""
@@ -86,6 +104,7 @@ class StoredSession:
     log_version: int = 0  # how often the log was replaced
     pins: str = ""  # as they were saved
     verdicts: Sequence[StoredVerdict] = ()  # of every version
+    history: Sequence[StoredActivation] = ()  # all of its own, oldest first; none of what it was forked from
     updated_at: str = field(default="", compare=False)  # when its log changed last; ISO 8601, UTC
     failure: StoredFailure = field(default=StoredFailure(), compare=False)
 
@@ -109,24 +128,6 @@ class SessionInfo:
     last_error: str | None = None
     last_error_at: str | None = None
     title: str | None = None  # the beginning of what its person wrote first, at the time of its last request
-
-
-class NewActivation(NamedTuple):
-    """An activation that is kept along with its state; the store looks into neither `figures` nor `before`."""
-
-    number: int  # counts up within the session
-    figures: str
-    before: bytes | None = None  # the provider's state until then; None where nothing of it is to be taken back
-    undoes: int | None = None  # the number of the activation that it takes back
-
-
-class StoredActivation(NamedTuple):
-    number: int
-    provider_key: str
-    log_version: int  # how often the log was replaced before it
-    figures: str
-    has_before: bool  # whether the state until then is kept
-    is_undone: bool
 
 
 CHECKPOINT_ID = re.compile(r"c([1-9][0-9]{0,17})")  # no checkpoint is named like that
@@ -162,8 +163,92 @@ class Present(NamedTuple):
     views: ProviderViews
 
 
-class Store(Protocol):
-    """Keeps logs, summaries and activation states; many sessions in one place.
+@dataclass(frozen=True, slots=True)
+class StoredCheckpoint:
+    """All that going back to a checkpoint needs."""
+
+    checkpoint: Checkpoint
+    entries: Entries
+    provider_views: Sequence[StoredProviderView]  # the newest last
+    pins: str = ""  # as the session had saved them
+
+
+class Scope(NamedTuple):
+    """Which sessions are searched: one, those of a project, or, where both are None, all."""
+
+    nearest: str | None  # session that is named where several share what is found
+    only_session: str | None = None
+    project: str | None = None
+
+
+class Match(NamedTuple):
+    """What was found, in the index or among the memories, with its whole text."""
+
+    kind: HitKind
+    places: Sequence[tuple[str, int, int]]  # every session of the scope that holds it, the nearest first: start, stop
+    score: float  # the higher the better; between matches of one search only
+    text: str
+    id: str | None = None  # of a memory
+
+    @property
+    def start(self) -> int:
+        return self.places[0][1]
+
+    @property
+    def stop(self) -> int:
+        return self.places[0][2]
+
+
+@dataclass(frozen=True, slots=True)
+class SearchHit:
+    """A message, a range of messages by its summary, or a memory by the message that it was said in, if that is known:
+    else its `start` and `stop` are both 0."""
+
+    session_id: str
+    start: int  # first message of the session's log
+    stop: int  # one past the last
+    score: float  # the higher the better; between hits of one search only
+    snippet: str  # on one line
+    kind: HitKind
+    id: str | None = None  # of a memory
+
+
+class MemoryScope(NamedTuple):
+    """Whose memories: those of a project, or, where there is none, of a session."""
+
+    project: str | None
+    session_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMemory:
+    """A memory as the store keeps it. Times are ISO 8601, UTC."""
+
+    id: str  # "m" and its number, by which its vector is kept
+    content: str
+    metadata: Mapping[str, Any]
+    created_at: str
+    updated_at: str
+
+
+# Changes the memories in scope, by id, the oldest first, given those of the marks that are noted. A new one gets any id
+# that none has; the store gives it its own, and writes the times itself.
+Decide = Callable[[dict[str, StoredMemory], set[str]], None]
+
+
+class VectorStore(Protocol):
+    """Vectors of memories, of length 1, as 32-bit floats, by the recipe of their embedding; they go with its text."""
+
+    async def save(self, recipe: str, vectors: Mapping[int, bytes]) -> None:
+        """Keep vectors; as long as the process lives where nothing may be written."""
+
+    async def near(self, recipe: str, numbers: Sequence[int], query: bytes) -> dict[int, float]:
+        """Return the cosine of each vector there is with the query; those of another length are left out."""
+
+
+class SessionStore(Protocol):
+    """Keeps logs, summaries, checkpoints and memories; many sessions in one place. A context takes one that is open;
+    `tests/contract` calls `async def open()`.
 
     Every method raises `StoreError` or one of its subclasses, never the driver's own errors. All writes are queued in
     call order and are durable when the awaitable returns. No call holds the event loop up, and one from another event
@@ -171,6 +256,7 @@ class Store(Protocol):
     """
 
     name: str  # where it is, for statistics
+    vectors: VectorStore
 
     async def claim(self, session_id: str, *, project: str | None = None) -> None:
         """Become the session's only writer until `close` or the death of the process; create the session if needed.
@@ -189,16 +275,13 @@ class Store(Protocol):
         """Make the log its own first `keep` entries followed by `entries`, count the replacement, and forget the
         activation states, the rules from `keep` on and the places of summaries. The old log stays readable to the store
         (undo, fork) until `purge`, which also ends uses of summaries that were not noted since. Where `present` is
-        given, it is made a checkpoint first, and returned, with the errors of `CheckpointStore`."""
+        given, it is made a checkpoint first, and returned, with the errors of `save_checkpoint`."""
 
     async def save_activation(
         self, session_id: str, provider_key: str, state: bytes, made: NewActivation | None = None
     ) -> None:
         """Keep the newest state of a provider key; of each session the four newest keys remain. `made` says what the
         activation was: all of them stay listed, and of the newest 64 the states before."""
-
-    async def list_activations(self, session_id: str) -> list[StoredActivation]:
-        """Return all that a session has kept, oldest first. They do not go along with forks."""
 
     async def state_before(self, session_id: str, number: int) -> bytes | None:
         """Return the provider's state until an activation; None where it is not kept, or not any longer."""
@@ -233,6 +316,11 @@ class Store(Protocol):
     async def summaries_of(self, session_id: str) -> Mapping[SummaryKey, UsedSummary]:
         """Return those that a session uses, in the order of its log."""
 
+    async def search(self, terms: Sequence[str], scope: Scope, limit: int) -> list[Match]:
+        """Return the messages and summaries that hold any of the terms, the most relevant first; they are found as soon
+        as they are durable. Terms are letters, digits and spaces; one of several words is a phrase. Case, accents and
+        English endings make no difference. Of equals, the newest first."""
+
     async def sessions(self) -> list[SessionInfo]:
         """Return all sessions, the newest change first."""
 
@@ -240,130 +328,35 @@ class Store(Protocol):
         """Remove a session with its claim, and what only it used; False if unknown. The last bytes go with `purge`.
         Raises `SessionInUseError` while another writer has it."""
 
-    async def purge(self) -> int:
-        """Remove every entry and summary that no session and no checkpoint uses any longer; return the bytes freed."""
+    # Checkpoints of all sessions. An id may also be a name: then the newest checkpoint of that name is meant. Methods
+    # that take one raise `CheckpointNotFoundError` where there is none. Those that take the present raise `StoreError`,
+    # with nothing done, if the log was replaced since.
 
-    async def close(self) -> None:
-        """Finish the queued writes, give up the claims, end the thread. May be called twice."""
-
-
-@dataclass(frozen=True, slots=True)
-class StoredCheckpoint:
-    """All that going back to a checkpoint needs."""
-
-    checkpoint: Checkpoint
-    entries: Entries
-    provider_views: Sequence[StoredProviderView]  # the newest last
-    pins: str = ""  # as the session had saved them
-
-
-class CheckpointStore(Protocol):
-    """Checkpoints of all sessions. An id may also be a name: then the newest checkpoint of that name is meant.
-
-    Methods that take one raise `CheckpointNotFoundError` where there is none. Those that take the present raise
-    `StoreError`, with nothing done, if the log was replaced since.
-    """
-
-    async def save(self, session_id: str, present: Present) -> Checkpoint:
+    async def save_checkpoint(self, session_id: str, present: Present) -> Checkpoint:
         """Keep the log's first `present.messages` entries and the provider views."""
 
-    async def load(self, session_id: str, id: str) -> StoredCheckpoint:
+    async def load_checkpoint(self, session_id: str, id: str) -> StoredCheckpoint:
         """Return a checkpoint with its log."""
 
     async def restore(self, session_id: str, id: str, committed: Committed, present: Present) -> Checkpoint:
         """Make a checkpoint of the present, and return it; then make the log, the pins and the activation states those
-        of `id`, and forget what `Store.replace` does; rules stay of what both begin with."""
+        of `id`, and forget what `replace` does; rules stay of what both begin with."""
 
     async def fork(self, session_id: str, id: str, new_id: str) -> None:
         """Begin a session that goes on from a checkpoint, with its pins and activation states, and the project,
         budget, title and used summaries of the session, and the rules of the messages it shares with the present log.
         No entry is copied: both hold the same rows. Nobody has claimed it. Raises `SessionExistsError`."""
 
-    async def listed(self, session_id: str) -> list[Checkpoint]:
+    async def checkpoints(self, session_id: str) -> list[Checkpoint]:
         """Return the checkpoints of a session, oldest first."""
 
-    async def delete(self, session_id: str, id: str) -> None:
+    async def delete_checkpoint(self, session_id: str, id: str) -> None:
         """Forget a checkpoint; what only it needed goes with the next `purge`."""
 
+    # Memories of all projects; `keep_memories` decides who replaces whom. Where the scope is None, those of the whole
+    # store are meant. Memories of a session need its claim to be written.
 
-class Scope(NamedTuple):
-    """Which sessions are searched: one, those of a project, or, where both are None, all."""
-
-    nearest: str | None  # session that is named where several share what is found
-    only_session: str | None = None
-    project: str | None = None
-
-
-class Match(NamedTuple):
-    """What was found, in the index or among the memories, with its whole text."""
-
-    kind: HitKind
-    session_id: str
-    start: int  # first log entry that it is, or stands for
-    stop: int
-    score: float  # the higher the better; between matches of one search only
-    text: str
-    row: int  # its number in the index, where no message and summary share one, or among the memories
-    elsewhere: tuple[tuple[str, int, int], ...] = ()  # other sessions of the scope that hold it too: id, start, stop
-
-    @property
-    def places(self) -> tuple[tuple[str, int, int], ...]:
-        """Every session of the scope that holds it, the nearest first."""
-        return ((self.session_id, self.start, self.stop), *self.elsewhere)
-
-
-@dataclass(frozen=True, slots=True)
-class SearchHit:
-    """A message, a range of messages by its summary, or a memory by the message that it was said in, if that is known:
-    else its `start` and `stop` are both 0."""
-
-    session_id: str
-    start: int  # first message of the session's log
-    stop: int  # one past the last
-    score: float  # the higher the better; between hits of one search only
-    snippet: str  # on one line
-    kind: HitKind
-    id: str | None = None  # of a memory
-
-
-class SearchIndex(Protocol):
-    """The index of messages and summaries, which are in it as soon as they are durable."""
-
-    async def find(self, terms: Sequence[str], scope: Scope, limit: int) -> list[Match]:
-        """Return what holds any of the terms, the most relevant first. Terms are letters, digits and spaces; one of
-        several words is a phrase. Case, accents and English endings make no difference. Of equals, the newest first."""
-
-
-class MemoryScope(NamedTuple):
-    """Whose memories: those of a project, or, where there is none, of a session."""
-
-    project: str | None
-    session_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class StoredMemory:
-    """A memory as the store keeps it. Times are ISO 8601, UTC."""
-
-    id: str  # "m" and its number, by which its vector is kept
-    content: str
-    metadata: Mapping[str, Any]
-    created_at: str
-    updated_at: str
-
-
-# Changes the memories in scope, by id, the oldest first, given those of the marks that are noted. A new one gets any id
-# that none has; the store gives it its own, and writes the times itself.
-Decide = Callable[[dict[str, StoredMemory], set[str]], None]
-
-
-class MemoryStore(Protocol):
-    """Memories of all projects. `keep_memories` decides who replaces whom.
-
-    Where the scope is None, memories of the whole store are meant. Memories of a session need its claim to be written.
-    """
-
-    async def edit(
+    async def edit_memories(
         self, scope: MemoryScope, decide: Decide, reader: str = "", marks: Sequence[str] = ()
     ) -> Mapping[str, str]:
         """Let memories be as `decide` leaves them, and note the marks of a reader; all or nothing, while nothing else
@@ -372,33 +365,14 @@ class MemoryStore(Protocol):
     async def marked(self, scope: MemoryScope, reader: str, marks: Sequence[str]) -> set[str]:
         """Return those of the marks that were noted in this scope."""
 
-    async def all(self, scope: MemoryScope | None) -> list[StoredMemory]:
+    async def memories(self, scope: MemoryScope | None) -> list[StoredMemory]:
         """Return those in scope, oldest first."""
 
+    async def purge(self) -> int:
+        """Remove every entry and summary that no session and no checkpoint uses any longer; return the bytes freed."""
 
-class VectorStore(Protocol):
-    """Vectors of memories, of length 1, as 32-bit floats, by the recipe of their embedding; they go with its text."""
-
-    def check_usable(self) -> None:
-        """Raise `MissingExtraError` where vectors cannot be compared."""
-
-    async def missing(self, recipe: str, numbers: Sequence[int], size: int) -> list[int]:
-        """Return those of the numbers that have no vector of this recipe and of so many bytes."""
-
-    async def save(self, recipe: str, vectors: Mapping[int, bytes]) -> None:
-        """Keep vectors; as long as the process lives where nothing may be written."""
-
-    async def near(self, recipe: str, numbers: Sequence[int], query: bytes) -> dict[int, float]:
-        """Return the cosine of each vector there is with the query; those of another length are left out."""
-
-
-class SessionStore(Store, Protocol):
-    """A store with all its parts: what a context takes, once it is open. `tests/contract` calls `async def open()`."""
-
-    checkpoints: CheckpointStore
-    index: SearchIndex
-    memories: MemoryStore
-    vectors: VectorStore
+    async def close(self) -> None:
+        """Finish the queued writes, give up the claims, end the thread. May be called twice."""
 
 
 class NewMemory(NamedTuple):
@@ -413,7 +387,7 @@ class KeptMemory(NamedTuple):
 
 
 async def keep_memories(
-    store: MemoryStore,
+    store: SessionStore,
     scope: MemoryScope,
     memories: Sequence[NewMemory],
     gone: Sequence[str] = (),
@@ -481,7 +455,7 @@ async def keep_memories(
                 put(newest.id, content, {**metadata, "replaces": " ".join(one.content for one in (newest, *others))})
             kept.append(KeptMemory(newest.id, "known" if is_newer else "replaced"))
 
-    ids = await store.edit(scope, decide, reader, marks)
+    ids = await store.edit_memories(scope, decide, reader, marks)
     return [KeptMemory(ids.get(id, id), change) for id, change in kept]
 
 
@@ -494,7 +468,7 @@ def _are_about_the_same(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
 
 
 async def update_memory(
-    store: MemoryStore, scope: MemoryScope, id: str, content: str | None, metadata: Mapping[str, Any] | None = None
+    store: SessionStore, scope: MemoryScope, id: str, content: str | None, metadata: Mapping[str, Any] | None = None
 ) -> None:
     """Replace a memory's content, and its metadata where some are given. Without content it is removed; its bytes leave
     the file with the next `purge`. Raise `MemoryNotFoundError`."""
@@ -505,4 +479,4 @@ async def update_memory(
         if content is not None:
             held[id] = replace(old, content=content, metadata=old.metadata if metadata is None else metadata)
 
-    await store.edit(scope, decide)
+    await store.edit_memories(scope, decide)

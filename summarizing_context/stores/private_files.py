@@ -33,14 +33,14 @@ def write_private(path: Path, content: str | bytes) -> None:
         file.write(content if isinstance(content, bytes) else content.encode("utf-8", "replace"))
 
 
-def replace_private(path: Path, content: bytes) -> None:
+def replace_private(path: Path, content: bytes, *, new: bool = False) -> None:
     """Write a file whole, or leave what it held: a process that ends halfway leaves no half of a file. Folders that
-    are missing are made."""
+    are missing are made. `new` raises `FileExistsError` if it is there."""
     make_private_folder(path.parent)
     beside = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:
         write_private(beside, content)
-        os.replace(beside, path)
+        (os.link if new else os.replace)(beside, path)
     finally:
         beside.unlink(missing_ok=True)
 
@@ -72,14 +72,8 @@ def kept_token(path: Path) -> str:
     """Return the token that a file holds; a file that is missing is made with a new one. Raises `SettingsError`."""
     try:
         if not path.exists():
-            make_private_folder(path.parent)
-            draft = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
-            try:
-                write_private(draft, f"{secrets.token_hex(20)}\n")
-                with suppress(FileExistsError):
-                    os.link(draft, path)  # whole or not at all, and one, if others make it too
-            finally:
-                draft.unlink(missing_ok=True)
+            with suppress(FileExistsError):  # one, if others make it too
+                replace_private(path, f"{secrets.token_hex(20)}\n".encode(), new=True)
         token, mode = path.read_text(encoding="utf-8", errors="replace").strip(), path.stat().st_mode
     except OSError as error:
         raise SettingsError(f"the token in {path} cannot be read or made: {error}; give --token") from error

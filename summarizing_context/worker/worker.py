@@ -312,9 +312,9 @@ class Worker:
         """Hold a key while it is looked up in the store, paid for, and kept: by one task of an event loop, and one of
         the hosts that share the store. A session whose summaries are not shared pays for its own."""
         is_shared = self.recipe.shared and self.store.name != ":memory:"
-        hosts = getattr(self.store, "claims", None) if is_shared and self.recipe.claims else None  # some have none
+        hold = getattr(self.store, "hold_key", None) if is_shared and self.recipe.claims else None  # some have none
         wanted = (id(asyncio.get_running_loop()), self.store.name if is_shared else id(self), key)
-        async with _held_keys.setdefault(wanted, asyncio.Lock()), hosts.held(key, _CLAIM) if hosts else nullcontext():
+        async with _held_keys.setdefault(wanted, asyncio.Lock()), hold(key, _CLAIM) if hold else nullcontext():
             yield
 
     async def answered_once(self, key: SummaryKey, ask: Callable[[], Awaitable[SummaryReply]]) -> str:

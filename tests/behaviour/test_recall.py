@@ -169,7 +169,7 @@ async def test_a_small_request_or_a_search_that_fails_costs_no_view_and_no_page(
         assert (await context.get_messages_for_request(500))[-1]["content"] == QUESTION["content"]
         with monkeypatch.context() as patched:
             failing = AsyncMock(side_effect=StoreError("the disk is gone"))
-            patched.setattr(type(context._session.store.index), "find", failing)
+            patched.setattr(type(context._session.store), "search", failing)
             for _ in range(2):
                 assert (await context.get_messages_for_request())[-1] == QUESTION
         assert [record.getMessage().count("the disk is gone") for record in caplog.records] == [1]

@@ -16,7 +16,7 @@ import pytest
 
 from summarizing_context.settings import is_address
 from summarizing_context.stores.base import SessionStore, StoredEntry, StoredSession, StoredSummary, SummaryKey
-from summarizing_context.stores.sqlite.store import SqliteStore
+from summarizing_context.stores.sqlite.store import Database, SqliteEngine, SqliteStore
 from tests import postgres_server
 
 
@@ -52,6 +52,19 @@ async def opened(path: str | Path, *claims: str, **options: Any) -> AsyncIterato
         yield store
     finally:
         await store.close()
+
+
+def fill_disk(monkeypatch: pytest.MonkeyPatch, pages: int) -> None:
+    """Let files of SQLite have so many pages of 4096 bytes at most, as on a full disk."""
+    need_sqlite()
+    make = SqliteEngine.open
+
+    def connected(engine: SqliteEngine) -> Database:
+        connection = make(engine)
+        connection.execute(f"pragma max_page_count = {pages:d}")
+        return connection
+
+    monkeypatch.setattr(SqliteEngine, "open", connected)
 
 
 def need_sqlite() -> None:

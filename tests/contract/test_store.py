@@ -84,7 +84,7 @@ async def test_a_session_has_one_writer(store):
 async def test_a_session_is_written_by_its_writer_alone(path):
     async with opened(path, "s") as writer, opened(path) as other:
         await writer.append("s", numbered(2), nothing)
-        (kept,) = await base.keep_memories(writer.memories, OWN, [base.NewMemory("Mine.", {})])
+        (kept,) = await base.keep_memories(writer, OWN, [base.NewMemory("Mine.", {})])
         edits = (
             lambda held, _: held.update(x=memory("Of another host.")),
             lambda held, _: held.update({kept.id: memory("Other.")}),
@@ -95,20 +95,20 @@ async def test_a_session_is_written_by_its_writer_alone(path):
             lambda: other.replace("s", 0, entries("x"), nothing),
             lambda: other.save_activation("s", "p", b"state"),
             lambda: other.save_pins("s", "pins", nothing),
-            lambda: other.checkpoints.save("s", base.Present(0, 2, None, [])),
-            *(lambda edit=edit: other.memories.edit(OWN, edit) for edit in edits),
+            lambda: other.save_checkpoint("s", base.Present(0, 2, None, [])),
+            *(lambda edit=edit: other.edit_memories(OWN, edit) for edit in edits),
         ):
             with pytest.raises(StoreError):
                 await write()
         with pytest.raises(SessionInUseError):
             await other.delete_session("s")
         assert [one.writer_pid for one in await other.sessions()] == [os.getpid()]  # whoever asks
-        assert [one.content for one in await other.memories.all(OWN)] == ["Mine."]
-        await base.keep_memories(other.memories, OF_ALL, [base.NewMemory("Ours.", {})])
-        assert [one.content for one in await writer.memories.all(OF_ALL)] == ["Ours."]
+        assert [one.content for one in await other.memories(OWN)] == ["Mine."]
+        await base.keep_memories(other, OF_ALL, [base.NewMemory("Ours.", {})])
+        assert [one.content for one in await writer.memories(OF_ALL)] == ["Ours."]
         found = await writer.load("s")
         assert (len(found.entries), found.activations, found.pins) == (2, [], "")
-        assert await writer.checkpoints.listed("s") == []
+        assert await writer.checkpoints("s") == []
 
 
 async def test_a_session_keeps_its_project_until_a_claim_names_another(tmp_path):
@@ -122,16 +122,16 @@ async def test_a_session_of_a_deleted_name_begins_with_nothing(store):
     await store.append("s", numbered(2), nothing)
     await store.save_activation("s", "p", b"state", base.NewActivation(1, "figures"))
     await store.save_pins("s", "pins", nothing)
-    await store.checkpoints.save("s", base.Present(0, 2, None, []))
-    await store.memories.edit(OWN, lambda held, _: held.update(x=memory("Mine.")), "reader", ["mark"])
+    await store.save_checkpoint("s", base.Present(0, 2, None, []))
+    await store.edit_memories(OWN, lambda held, _: held.update(x=memory("Mine.")), "reader", ["mark"])
     assert await store.delete_session("s")
     assert not await store.delete_session("s")
     await store.claim("s")
     found = await store.load("s")
     assert (len(found.entries), found.activations, found.pins) == (0, [], "")
-    assert await store.list_activations("s") == await store.checkpoints.listed("s") == []
-    assert await store.memories.all(OWN) == []
-    assert await store.memories.marked(OWN, "reader", ["mark"]) == set()
+    assert found.history == await store.checkpoints("s") == []
+    assert await store.memories(OWN) == []
+    assert await store.marked(OWN, "reader", ["mark"]) == set()
 
 
 async def test_sessions_are_listed_with_all_that_is_known_of_them_the_newest_change_first(where):
@@ -147,8 +147,8 @@ async def test_sessions_are_listed_with_all_that_is_known_of_them_the_newest_cha
             await store.save_failure("new", base.StoredFailure(failed, error, at))
         await store.save_summary("new", key(1), summary("text"))
         listed = await store.sessions()
-        made = await store.checkpoints.save("new", base.Present(0, 0, None, []))
-        await store.checkpoints.fork("new", made.id, "fork")  # begins with budget and title of the last request
+        made = await store.save_checkpoint("new", base.Present(0, 0, None, []))
+        await store.fork("new", made.id, "fork")  # begins with budget and title of the last request
         requests = {one.session_id: (one.budget, one.title) for one in await store.sessions()}
         assert requests["fork"] == (16_000, "Mend the parser.")
     own = ("project", "messages", "summaries", "writer_pid", "budget", "title", "failed", "last_error", "last_error_at")
@@ -243,7 +243,7 @@ async def test_the_state_before_an_activation_comes_back_and_a_replaced_log_keep
     await store.save_activation("s", "p", b"none", base.NewActivation(3, "{}", before=b"one", undoes=1))
     assert [await store.state_before("s", number) for number in (1, 2, 3, 4)] == [b"none", None, b"one", None]
     await store.replace("s", 2, entries("x"), nothing)
-    listed = await store.list_activations("s")
+    listed = (await store.load("s")).history
     told = [(one.number, one.provider_key, one.has_before, one.is_undone, one.log_version) for one in listed]
     assert told == [(1, "p", True, True, 0), (2, "q", False, False, 0), (3, "p", True, False, 0)]
     assert (await store.load("s")).activations == []
@@ -326,43 +326,37 @@ async def test_a_store_that_is_not_open_or_is_called_from_another_event_loop_ref
         await store.append("s", entries("x"), nothing)
 
 
-@pytest.fixture
-async def memories(path, backend):
-    async with opened(path, "s") as store:
-        yield store.memories
-
-
 def learnt(content: str, message: int, **more: Any) -> base.NewMemory:
     place = {"source": "session", "session_id": "s", "message": message, "quote": content}
     return base.NewMemory(content, {**place, "subject": "gate", **more})
 
 
-async def contents(memories: Any) -> list[str]:
-    return [one.content for one in await memories.all(OF_ALL)]
+async def contents(store: Any) -> list[str]:
+    return [one.content for one in await store.memories(OF_ALL)]
 
 
-async def test_what_is_marked_as_read_is_not_learnt_again_by_the_same_reader(memories):
+async def test_what_is_marked_as_read_is_not_learnt_again_by_the_same_reader(store):
     read: dict[str, Any] = {"reader": "model", "marks": ["a"], "again": False}
-    (kept,) = await base.keep_memories(memories, OF_ALL, [learnt("Gate 1.", 0)], **read)
-    await base.update_memory(memories, OF_ALL, kept.id, None)
-    assert await base.keep_memories(memories, OF_ALL, [learnt("Gate 1.", 0)], **read) == await contents(memories) == []
-    assert await memories.marked(OF_ALL, "model", ["a", "b"]) == {"a"}
-    assert await memories.marked(OF_ALL, "rules", ["a"]) == set()
+    (kept,) = await base.keep_memories(store, OF_ALL, [learnt("Gate 1.", 0)], **read)
+    await base.update_memory(store, OF_ALL, kept.id, None)
+    assert await base.keep_memories(store, OF_ALL, [learnt("Gate 1.", 0)], **read) == await contents(store) == []
+    assert await store.marked(OF_ALL, "model", ["a", "b"]) == {"a"}
+    assert await store.marked(OF_ALL, "rules", ["a"]) == set()
     for other in (base.MemoryScope("q", "s"), base.MemoryScope(None, "s")):
-        assert await memories.marked(other, "model", ["a"]) == set()
-        assert len(await base.keep_memories(memories, other, [learnt("Gate 1.", 0)], **read)) == 1
+        assert await store.marked(other, "model", ["a"]) == set()
+        assert len(await base.keep_memories(store, other, [learnt("Gate 1.", 0)], **read)) == 1
 
 
 @pytest.mark.parametrize("order", [(1, 2), (2, 1)])
-async def test_of_one_session_what_was_said_last_is_kept_in_whatever_order_it_is_read(memories, order):
+async def test_of_one_session_what_was_said_last_is_kept_in_whatever_order_it_is_read(store, order):
     for message in order:
-        await base.keep_memories(memories, OF_ALL, [learnt(f"Gate {message}.", message)])
-    assert await contents(memories) == ["Gate 2."]
+        await base.keep_memories(store, OF_ALL, [learnt(f"Gate {message}.", message)])
+    assert await contents(store) == ["Gate 2."]
 
 
-async def test_an_edit_is_all_or_nothing_and_tells_the_ids(memories):
+async def test_an_edit_is_all_or_nothing_and_tells_the_ids(store):
     new = {id: memory(content) for id, content in (("x", "One."), ("y", "Two."))}
-    ids = await memories.edit(OF_ALL, lambda held, marked: held.update(new), "model", ["a"])
+    ids = await store.edit_memories(OF_ALL, lambda held, marked: held.update(new), "model", ["a"])
     first, second = ids["x"], ids["y"]
     known, odd = list[str](), {"m99": base.StoredMemory("", "?", {"not JSON": b""}, "", "")}
 
@@ -372,21 +366,21 @@ async def test_an_edit_is_all_or_nothing_and_tells_the_ids(memories):
         del held[second]
 
     with pytest.raises(StoreError):
-        await memories.edit(OF_ALL, decide, "model", ["a", "b"])
+        await store.edit_memories(OF_ALL, decide, "model", ["a", "b"])
     assert known == ["One.", "Two.", "a"]
-    assert await contents(memories) == ["One.", "Two."]
-    assert await memories.marked(OF_ALL, "model", ["a", "b"]) == {"a"}
+    assert await contents(store) == ["One.", "Two."]
+    assert await store.marked(OF_ALL, "model", ["a", "b"]) == {"a"}
     odd.clear()
-    assert await memories.edit(OF_ALL, decide) == {}
-    assert await contents(memories) == ["First."]
+    assert await store.edit_memories(OF_ALL, decide) == {}
+    assert await contents(store) == ["First."]
 
 
-async def test_a_memory_that_another_of_the_same_reading_replaces_has_the_id_of_that(memories):
+async def test_a_memory_that_another_of_the_same_reading_replaces_has_the_id_of_that(store):
     about = [learnt("Ada owns it.", 1, relation="owner"), learnt("It is at :80.", 2, relation="place")]
-    kept = await base.keep_memories(memories, OF_ALL, [*about, learnt("It is gone.", 3)])
-    (left,) = await memories.all(OF_ALL)
+    kept = await base.keep_memories(store, OF_ALL, [*about, learnt("It is gone.", 3)])
+    (left,) = await store.memories(OF_ALL)
     assert [one.change for one in kept] == ["stored", "stored", "replaced"]
     assert ({one.id for one in kept}, left.content) == ({left.id}, "It is gone.")
     assert left.metadata["replaces"] == "It is at :80. Ada owns it."
-    await base.update_memory(memories, OF_ALL, left.id, "It is back.", None)
-    assert await contents(memories) == ["It is back."]
+    await base.update_memory(store, OF_ALL, left.id, "It is back.", None)
+    assert await contents(store) == ["It is back."]

@@ -19,67 +19,66 @@ def ruled(name: str) -> StoredEntry:
 
 async def test_a_checkpoint_comes_back_as_it_was_kept(store):
     await store.append("s", numbered(5), nothing)
-    made = await store.checkpoints.save("s", Present(0, 3, "name", SHOWN))
+    made = await store.save_checkpoint("s", Present(0, 3, "name", SHOWN))
     assert (made.name, made.seq) == ("name", 3)
     await store.append("s", entries("m5"), nothing)
-    found = await store.checkpoints.load("s", made.id)
+    found = await store.load_checkpoint("s", made.id)
     assert (found.checkpoint, texts(found), found.provider_views) == (made, ["m0", "m1", "m2"], SHOWN)
-    assert await store.checkpoints.listed("s") == [made]
-    assert await store.checkpoints.listed("other") == []
-    await store.checkpoints.save("s", Present(0, 4, "name", []))
-    assert (await store.checkpoints.load("s", "name")).checkpoint.seq == 4, "a name means its newest one"
-    await store.checkpoints.delete("s", "name")
-    assert [one.seq for one in await store.checkpoints.listed("s")] == [3]
+    assert await store.checkpoints("s") == [made]
+    assert await store.checkpoints("other") == []
+    await store.save_checkpoint("s", Present(0, 4, "name", []))
+    assert (await store.load_checkpoint("s", "name")).checkpoint.seq == 4, "a name means its newest one"
+    await store.delete_checkpoint("s", "name")
+    assert [one.seq for one in await store.checkpoints("s")] == [3]
 
 
 async def test_a_checkpoint_of_a_log_that_was_replaced_meanwhile_is_neither_made_nor_restored(store):
     called: list[int] = []
-    checkpoints, call, whole = store.checkpoints, lambda: called.append(1), [f"m{n}" for n in range(5)]
+    call, whole = lambda: called.append(1), [f"m{n}" for n in range(5)]
     await store.append("s", numbered(5), nothing)
-    made = await checkpoints.save("s", Present(0, 5, None, SHOWN))
+    made = await store.save_checkpoint("s", Present(0, 5, None, SHOWN))
     await store.replace("s", 1, [], nothing)
     for refused in (
-        checkpoints.save("s", Present(0, 5, None, SHOWN)),
-        checkpoints.restore("s", made.id, call, Present(0, 5, "back", [])),
+        store.save_checkpoint("s", Present(0, 5, None, SHOWN)),
+        store.restore("s", made.id, call, Present(0, 5, "back", [])),
         store.replace("s", 1, entries("x"), call, Present(0, 5, "old", SHOWN)),
     ):
         with pytest.raises(StoreError, match="replaced"):
             await refused
-    assert (await log_of(store), called, await checkpoints.listed("s")) == (["m0"], [], [made])
-    assert await checkpoints.restore("s", made.id, call, Present(1, 1, "back", []))
+    assert (await log_of(store), called, await store.checkpoints("s")) == (["m0"], [], [made])
+    assert await store.restore("s", made.id, call, Present(1, 1, "back", []))
     assert (await log_of(store), called) == (whole, [1])
     assert (await store.load("s")).activations == [(one.provider_key, one.state) for one in SHOWN]
     old = await store.replace("s", 2, entries("x"), call, Present(2, 5, "old", SHOWN))
     assert (await log_of(store), called, old.seq, old.name) == (["m0", "m1", "x"], [1, 1], 5, "old")
-    found = await checkpoints.load("s", old.id)
+    found = await store.load_checkpoint("s", old.id)
     assert (texts(found), found.provider_views) == (whole, SHOWN)
 
 
 async def test_what_a_checkpoint_kept_comes_back_in_forks_and_by_a_restore_which_counts_as_a_replacement(where):
     """A fork shares the rules that the log still has, takes no other name, and has no writer."""
     async with opened(where, "t") as store:
-        checkpoints = store.checkpoints
         await store.claim("s", project="p")
         await store.append("s", [ruled("m0"), ruled("m1")], nothing)
         await store.append("t", entries("of another"), nothing)
         await store.save_pins("s", "pins of then", nothing)
         await store.save_summary("s", key(1), summary("text"), {key(1): (0, 1)})
-        made = await checkpoints.save("s", Present(0, 2, "mark", SHOWN))
-        await checkpoints.fork("s", made.id, "early")
+        made = await store.save_checkpoint("s", Present(0, 2, "mark", SHOWN))
+        await store.fork("s", made.id, "early")
         await store.replace("s", 1, [ruled("other")], nothing)
         await store.save_pins("s", "pins of now", nothing)
-        await checkpoints.fork("s", made.id, "fork")
+        await store.fork("s", made.id, "fork")
         for taken in ("fork", "s", "t"):
             with pytest.raises(SessionExistsError):
-                await checkpoints.fork("s", made.id, taken)
-        present = await checkpoints.restore("s", "mark", nothing, Present(1, 2, "before", []))
+                await store.fork("s", made.id, taken)
+        present = await store.restore("s", "mark", nothing, Present(1, 2, "before", []))
         for name in ("s", "fork"):
             found = await store.load(name)
             assert (texts(found), found.project, found.pins) == (["m0", "m1"], "p", "pins of then")
             assert list(found.activations) == [(one.provider_key, one.state) for one in SHOWN]
             assert [one.digest for one in found.verdicts] == [b"m0"]  # of what both logs begin with
         assert ((await store.load("s")).log_version, present.name, present.seq) == (2, "before", 2)
-        before = await checkpoints.load("s", "before")
+        before = await store.load_checkpoint("s", "before")
         assert (texts(before), before.pins) == (["m0", "other"], "pins of now")
         assert await store.summaries_of("early") == {key(1): (summary("text"), (0, 1))}
         assert await log_of(store, "t") == ["of another"]
@@ -91,12 +90,12 @@ async def test_purge_keeps_the_summaries_that_a_checkpoint_stands_on(store):
         await store.append(session, numbered(4), nothing)
     for name, place in ((1, (0, 2)), (2, (2, 4))):
         await store.save_summary("s", key(name), summary("text"), {key(name): place})
-    made = await store.checkpoints.save("s", Present(0, 3, None, SHOWN))
+    made = await store.save_checkpoint("s", Present(0, 3, None, SHOWN))
     await store.replace("s", 0, entries("x"), nothing)
     await store.purge()
     assert await store.find_summaries("t", [key(1), key(2)]) == {key(1): summary("text")}
     await store.delete_session("t")
-    await store.checkpoints.delete("s", made.id)
+    await store.delete_checkpoint("s", made.id)
     await store.purge()
     assert await store.find_summaries("s", [key(1)]) == {}
 
@@ -104,31 +103,29 @@ async def test_purge_keeps_the_summaries_that_a_checkpoint_stands_on(store):
 async def test_purge_keeps_what_a_checkpoint_needs_until_it_is_forgotten(path):
     async with opened(path, "s") as store:
         await store.append("s", entries("m0", "SECRET-ONE", "SECRET-TWO"), nothing)
-        made = await store.checkpoints.save(
-            "s", Present(0, 2, None, [StoredProviderView("p", b"SECRET-STATE" * 9, "")])
-        )
+        made = await store.save_checkpoint("s", Present(0, 2, None, [StoredProviderView("p", b"SECRET-STATE" * 9, "")]))
         await store.replace("s", 1, entries("new"), nothing)
         await store.purge()
-        assert texts(await store.checkpoints.load("s", made.id)) == ["m0", "SECRET-ONE"]
+        assert texts(await store.load_checkpoint("s", made.id)) == ["m0", "SECRET-ONE"]
         assert not is_there(path, "SECRET-TWO")
-        await store.checkpoints.delete("s", made.id)
+        await store.delete_checkpoint("s", made.id)
         await store.purge()
         assert not is_there(path, "SECRET")
         with pytest.raises(CheckpointNotFoundError):
-            await store.checkpoints.load("s", made.id)
+            await store.load_checkpoint("s", made.id)
 
 
 async def test_a_fork_that_goes_on_where_a_session_ended_keeps_what_it_adds_while_that_one_is_deleted(path):
     async with opened(path, "gone") as store:
         await store.append("gone", numbered(1_500), nothing)
-        made = await store.checkpoints.save("gone", Present(0, 1_500, None, []))
-        await store.checkpoints.fork("gone", made.id, "kept")
-        await store.checkpoints.delete("gone", made.id)
+        made = await store.save_checkpoint("gone", Present(0, 1_500, None, []))
+        await store.fork("gone", made.id, "kept")
+        await store.delete_checkpoint("gone", made.id)
         await store.claim("kept")
-        made = await store.checkpoints.save("kept", Present(0, 1_500, None, []))
+        made = await store.save_checkpoint("kept", Present(0, 1_500, None, []))
         await store.append("kept", entries("taken back"), nothing)
         back = Present(0, 1_501, "back", [])
-        await store.checkpoints.restore("kept", made.id, nothing, back)  # on the other's branch
+        await store.restore("kept", made.id, nothing, back)  # on the other's branch
         deleting = asyncio.create_task(store.delete_session("gone"))
         for i in range(50):
             await store.append("kept", entries(f"x{i}"), nothing)
@@ -162,12 +159,12 @@ async def test_a_deleted_session_is_nowhere_in_the_bytes_of_the_folder(path):
 async def test_what_a_deleted_fork_added_is_nowhere_in_the_bytes_of_the_folder(path):
     async with opened(path, "s") as store:
         await store.append("s", numbered(2), nothing)
-        made = await store.checkpoints.save("s", Present(0, 2, None, []))
-        await store.checkpoints.fork("s", made.id, "fork")
+        made = await store.save_checkpoint("s", Present(0, 2, None, []))
+        await store.fork("s", made.id, "fork")
         await store.claim("fork")
-        mark = await store.checkpoints.save("fork", Present(0, 2, None, []))
+        mark = await store.save_checkpoint("fork", Present(0, 2, None, []))
         await store.append("fork", entries("SECRET-ONE"), nothing)
-        await store.checkpoints.restore("fork", mark.id, nothing, Present(0, 3, "back", []))
+        await store.restore("fork", mark.id, nothing, Present(0, 3, "back", []))
         await store.append("fork", entries("SECRET-TWO"), nothing)
         assert await log_of(store, "fork") == ["m0", "m1", "SECRET-TWO"]
         await store.delete_session("fork")

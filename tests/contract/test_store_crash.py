@@ -71,9 +71,9 @@ async def change(store: Any, ack: Ack, done: int | None = None) -> None:
         elif what == "activate":
             await store.save_activation("s", "p", make_state(i))
         elif what == "save":
-            await store.checkpoints.save("s", Present(*place, f"mark {i}", views))
+            await store.save_checkpoint("s", Present(*place, f"mark {i}", views))
         elif what == "restore":
-            await store.checkpoints.restore("s", f"mark {i}", nothing, Present(*place, f"back {i}", views))
+            await store.restore("s", f"mark {i}", nothing, Present(*place, f"back {i}", views))
         else:
             await store.purge()
         ack(what)
@@ -188,8 +188,8 @@ async def held(store: Any) -> list[Any]:
     """The log and the activation states, and those of each checkpoint with its name."""
     session = await store.load("s")
     found = [(names(session.entries), numbers([state for _, state in session.activations]))]
-    for mark in await store.checkpoints.listed("s"):
-        one = await store.checkpoints.load("s", mark.id)
+    for mark in await store.checkpoints("s"):
+        one = await store.load_checkpoint("s", mark.id)
         found.append((mark.name, names(one.entries), numbers([view.state for view in one.provider_views])))
     return found
 
@@ -199,7 +199,7 @@ async def reopened(path: Path) -> list[Any]:
     async with opened(path, "s") as store:
         (log, _), *_ = found = await held(store)
         for at, name in enumerate(log):
-            assert [match.start for match in await store.index.find([name], Scope("s", "s"), 9)] == [at]
+            assert [match.start for match in await store.search([name], Scope("s", "s"), 9)] == [at]
         await store.append("s", [make_entry("end")], nothing)
     with sql(path) as connection:
         assert connection.execute("pragma integrity_check").fetchall() == [("ok",)]

@@ -12,7 +12,18 @@ import pytest
 
 from summarizing_context.errors import StoreCorruptError, StoreError, StoreFullError, StoreVersionError
 from summarizing_context.stores.sqlite.store import SqliteStore
-from tests.contract.store_builders import bytes_beside, entries, key, log_of, nothing, numbered, opened, sql, summary
+from tests.contract.store_builders import (
+    bytes_beside,
+    entries,
+    fill_disk,
+    key,
+    log_of,
+    nothing,
+    numbered,
+    opened,
+    sql,
+    summary,
+)
 
 
 @pytest.fixture
@@ -133,9 +144,10 @@ async def test_closing_does_not_wait_for_a_locked_file(path):
         pass
 
 
-async def test_a_full_disk_fails_the_write_whole_and_passes_when_there_is_space(path):
+async def test_a_full_disk_fails_the_write_whole_and_passes_when_there_is_space(path, monkeypatch):
     called: list[int] = []
-    async with opened(path, "s", "filler", max_pages=150) as store:  # some are taken by the index, sooner or later
+    fill_disk(monkeypatch, 150)  # some are taken by the index, sooner or later
+    async with opened(path, "s", "filler") as store:
         await store.append("filler", entries(*["x" * 1000] * 200), nothing)
         await store.append("s", entries("kept"), lambda: called.append(0))
         with pytest.raises(StoreFullError, match="free some and call again"):
@@ -209,3 +221,11 @@ async def test_a_store_whose_thread_cannot_start_says_so_and_is_closed(path, mon
             await store.open()
         await store.close()
     await written(path)
+
+
+async def test_what_no_store_expects_is_the_cause_of_its_error(path):
+    async with opened(path, "s") as store:
+        with pytest.raises(StoreError, match="ZeroDivisionError") as caught:
+            await store.submit("divide", lambda connection: 1 / 0)
+        assert isinstance(caught.value.__cause__, ZeroDivisionError)
+        await store.append("s", entries("kept"), nothing)

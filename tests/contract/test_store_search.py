@@ -26,7 +26,7 @@ def say(*texts: str) -> list[StoredEntry]:
 
 
 async def found(store: SessionStore, query: str, scope: Scope | None = None) -> list[Match]:
-    return await store.index.find(query_terms(query), scope or Scope("s", "s"), 50)
+    return await store.search(query_terms(query), scope or Scope("s", "s"), 50)
 
 
 async def places(store: SessionStore, query: str, scope: Scope | None = None) -> list[tuple[str, int]]:
@@ -49,10 +49,10 @@ async def test_a_message_is_found_by_its_words_in_any_form_and_case(store):
 
 async def test_what_a_replaced_log_held_is_found_no_more_until_it_is_restored(store):
     await store.append("s", say("first tulip", "second tulip"), nothing)
-    made = await store.checkpoints.save("s", Present(0, 2, None, []))
+    made = await store.save_checkpoint("s", Present(0, 2, None, []))
     await store.replace("s", 1, say("another rose"), nothing)
     assert (await places(store, "tulip"), await places(store, "rose")) == ([("s", 0)], [("s", 1)])
-    await store.checkpoints.restore("s", made.id, nothing, Present(1, 2, "back", []))
+    await store.restore("s", made.id, nothing, Present(1, 2, "back", []))
     assert (await places(store, "tulip"), await places(store, "rose")) == ([("s", 0), ("s", 1)], [])
 
 
@@ -61,8 +61,8 @@ async def test_scopes_are_a_session_a_project_and_all_and_what_a_fork_shares_is_
     for session, project in (("a", "p"), ("b", "p"), ("c", "q")):
         await store.claim(session, project=project)
         await store.append(session, say(f"tulip in {session}", "rose"), nothing)
-    made = await store.checkpoints.save("c", Present(0, 1, None, []))
-    await store.checkpoints.fork("c", made.id, "fork")
+    made = await store.save_checkpoint("c", Present(0, 1, None, []))
+    await store.fork("c", made.id, "fork")
     await store.claim("fork")
     await store.append("fork", say("daisy"), nothing)
     for scope, sessions in (

@@ -199,7 +199,7 @@ async def test_a_request_that_goes_on_failing_is_tried_again_later_and_later_and
 
     async def taken() -> bool:
         found = await requests.take("model", 5)
-        store.claims.give_up(key)
+        store.give_up_key(key)
         return [one for one, _, _ in found] == [key]
 
     await requests.ask("s", key, "model", b"{}")

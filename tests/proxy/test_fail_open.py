@@ -22,6 +22,7 @@ from summarizing_context.contrib.proxy.rewriter import Rewriter
 from summarizing_context.settings import Settings
 from summarizing_context.stores.sqlite.store import SqliteStore
 from summarizing_context.views.builder import Viewer
+from tests.contract.store_builders import fill_disk
 from tests.laws.builders import assistant, user
 from tests.proxy.clients import AnthropicAgent, between, status
 from tests.proxy.fake import Fake
@@ -82,7 +83,7 @@ async def test_a_bug_at_any_step_before_lets_the_request_go_on_as_it_came(step, 
 
 
 async def test_a_store_that_is_full_lets_requests_go_on(tmp_path, monkeypatch):
-    monkeypatch.setattr(assembly, "SqliteStore", partial(SqliteStore, max_pages=34))
+    fill_disk(monkeypatch, 34)
     async with between(store=tmp_path / "run.db", budget=6_000) as (fake, address):
         client = AnthropicAgent(address)
         await client.steps(14)

@@ -81,7 +81,7 @@ async def test_many_hosts_share_few_connections_of_the_server(address):
         await stores[0].append(hosts[0], numbered(600), nothing)
         for host, store in zip(hosts[1:], stores[1:], strict=True):
             assert await log_of(store, host) == [TULIP] * 6
-        assert len(await stores[1].index.find(["tulip"], Scope(hosts[1], hosts[1]), 10)) == 6
+        assert len(await stores[1].search(["tulip"], Scope(hosts[1], hosts[1]), 10)) == 6
         with postgres_server.sql(address) as connection:
             asked = "select count(*) from pg_stat_activity where application_name like 'host-%'"
             (served,) = connection.execute(asked).fetchone() or (0,)

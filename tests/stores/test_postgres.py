@@ -42,7 +42,7 @@ async def test_a_host_that_lost_its_lease_writes_nothing_and_is_told(address):
     called: list[str] = []
     async with opened(address, "s", "kept") as old, opened(another_host(address)) as new:
         await old.append("s", entries("a"), nothing)
-        kept = await old.checkpoints.save("s", Present(0, 1, "kept", []))
+        kept = await old.save_checkpoint("s", Present(0, 1, "kept", []))
         assert kept is not None
         await take_over(new, address)
         await new.append("s", entries("b"), nothing)
@@ -52,13 +52,13 @@ async def test_a_host_that_lost_its_lease_writes_nothing_and_is_told(address):
             lambda: old.replace("s", 0, [], lambda: called.append("replaced")),
             lambda: old.save_activation("s", "p", b"state"),
             lambda: old.save_pins("s", "[]", lambda: called.append("pins")),
-            lambda: keep_memories(old.memories, MemoryScope(None, "s"), [NewMemory("x", {})]),
-            lambda: old.checkpoints.delete("s", kept.id),
+            lambda: keep_memories(old, MemoryScope(None, "s"), [NewMemory("x", {})]),
+            lambda: old.delete_checkpoint("s", kept.id),
         ):
             with pytest.raises(errors.SessionLostError, match=r"session 's': .*open the session again"):
                 await write()
-        assert await new.memories.all(None) == []
-        assert await new.checkpoints.listed("s") == [kept]
+        assert await new.memories(None) == []
+        assert await new.checkpoints("s") == [kept]
         assert called == []
         await old.append("kept", entries("still mine"), nothing)
         assert await log_of(new) == ["a", "b"]
@@ -77,12 +77,12 @@ async def test_hosts_that_store_memories_of_a_project_at_once_lose_none(address)
             for at in rounds:
                 subject = {"subject": f"bed {at}"}
                 for content, metadata in ((f"{host} knows {at}", {}), (f"all {at}", {}), (f"{host} on {at}", subject)):
-                    await keep_memories(store.memories, scope, [NewMemory(content, metadata)])
+                    await keep_memories(store, scope, [NewMemory(content, metadata)])
 
         async with anyio.create_task_group() as tasks:
             for host, store in enumerate(stores):
                 tasks.start_soon(write, store, host)
-        found = [memory.content for memory in await stores[2].memories.all(scope)]
+        found = [memory.content for memory in await stores[2].memories(scope)]
         last = [text.split()[-1] for text in found if " on " in text]
         kept = [f"{who} {at}" for who in ("all", "0 knows", "1 knows", "2 knows") for at in rounds]
         assert sorted(last, key=int) == list(map(str, rounds))
@@ -124,11 +124,11 @@ async def test_a_claim_ends_with_its_block_its_deadline_or_the_lease_of_its_host
     taken = anyio.Event()
 
     async def take(store: PostgresStore) -> None:
-        async with store.claims.held(key(1), 60):
+        async with store.hold_key(key(1), 60):
             taken.set()
 
     async with opened(address) as one, opened(another_host(address)) as two, anyio.create_task_group() as tasks:
-        async with one.claims.held(key(1), 0.5 if end == "deadline" else 60):
+        async with one.hold_key(key(1), 0.5 if end == "deadline" else 60):
             tasks.start_soon(take, two)
             with anyio.move_on_after(0.2):
                 await taken.wait()
@@ -199,7 +199,7 @@ async def test_other_hosts_append_fork_and_keep_checkpoints_while_a_deletion_and
     """Each is held up at a row that it removes, with all its locks."""
     async with opened(address, "s", "old") as holder, opened(another_host(address), "live") as other:
         await other.append("live", numbered(2), nothing)
-        made = await other.checkpoints.save("live", Present(0, 2, None, []))
+        made = await other.save_checkpoint("live", Present(0, 2, None, []))
         await holder.append("old", numbered(3), nothing)
         await holder.append("s", numbered(3), nothing)
         await holder.replace("s", 1, [], nothing)
@@ -211,8 +211,8 @@ async def test_other_hosts_append_fork_and_keep_checkpoints_while_a_deletion_and
                     await waiting_for_a_lock(address)
                     await other.append("live", entries("x"), nothing)
                     await other.append("live", numbered(600), nothing)
-                    await other.checkpoints.fork("live", made.id, f"fork-{number}")
-                    await other.checkpoints.save("live", Present(0, 3, None, []))
+                    await other.fork("live", made.id, f"fork-{number}")
+                    await other.save_checkpoint("live", Present(0, 3, None, []))
                     await other.claim(f"new-{number}")
                     assert not removing.done()
                 await removing
@@ -250,11 +250,11 @@ async def test_uses_that_another_host_notes_while_their_session_is_deleted_keep_
     async with opened(address, "s") as store:
         await store.save_summary("s", key("shared"), summary("text"))
         await store.save_summary("gone", key("left"), summary("text"))
-        made = await store.checkpoints.save("s", Present(0, 0, None, []))
+        made = await store.save_checkpoint("s", Present(0, 0, None, []))
         with sql(address) as connection:
             for name in ("shared", "left"):
                 connection.execute(noted, key(name))
-        await store.checkpoints.fork("s", made.id, "gone")
+        await store.fork("s", made.id, "gone")
         await store.delete_session("gone")
         with sql(address) as connection:
             connection.execute(noted, key("left"))

@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
 from typing import Any
 
-from summarizing_context.contrib.postgres.store import PostgresConnection, PostgresStore, looks
+from summarizing_context.contrib.postgres.store import PostgresConnection, PostgresStore, looks, take_claim
 from summarizing_context.errors import SettingsError, StoreError, SummarizerError, SummarizerNotReady
 from summarizing_context.settings import Settings, without_default_cap
 from summarizing_context.stores.base import NOWHERE, Places, SessionStore, StoredSummary, SummaryKey
@@ -65,8 +65,9 @@ class PostgresRequests:
 
         def work(connection: PostgresConnection) -> list[tuple[SummaryKey, str, bytes]]:
             queue = f"{recipe} {GROUNDING_VERSION}"
-            found = connection.run("take_requests", queue=queue, most=most, writer=connection.writer, seconds=_CLAIM)
-            return [(SummaryKey(*key), session_id, text) for *key, session_id, text in found]
+            found = connection.run("open_requests", queue=queue, most=most).fetchall()
+            asked = [(SummaryKey(*key), session_id, text) for *key, session_id, text in found]
+            return [request for request in asked if take_claim(connection, request[0], _CLAIM)]
 
         return await self._store.submit("ask for summaries", work)
 
@@ -222,5 +223,4 @@ class PoolWorker:
             with suppress(StoreError):  # it is tried again
                 await requests.fail(key, cause)
         finally:
-            if self._store.claims is not None:
-                self._store.claims.give_up(key)
+            self._store.give_up_key(key)

@@ -27,18 +27,10 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
 
 import psycopg
-from psycopg import errors
+from psycopg.errors import DeadlockDetected, SerializationFailure, UniqueViolation
 
-from summarizing_context.errors import (
-    SessionLostError,
-    SettingsError,
-    StoreCorruptError,
-    StoreError,
-    StoreFullError,
-    StoreLockedError,
-    StoreReadOnlyError,
-    StoreUnreachableError,
-)
+from summarizing_context import errors
+from summarizing_context.errors import SettingsError, StoreError, StoreUnreachableError
 from summarizing_context.messages.text import indexed_words
 from summarizing_context.stores.base import SummaryKey
 from summarizing_context.stores.relational.store import (
@@ -183,7 +175,7 @@ class PostgresConnection:
                 self.raw.execute(statement.encode())
             renewed = self.run("renew", **known)
         if renewed.fetchone() is None:
-            raise SessionLostError(f"{self._address.name}: {_LOST}")
+            raise errors.SessionLostError(f"{self._address.name}: {_LOST}")
 
     def run(self, query: str, /, **values: Any) -> psycopg.Cursor[Any]:
         if match := values.get("match"):  # phrases in quotation marks, joined by OR or AND, for `websearch_to_tsquery`
@@ -246,12 +238,12 @@ _LOCKED = "another process held a lock for too long; try again, or find out whic
 _READ_ONLY = "the server refused to write; grant the rights, or use read_only=True"
 
 _BY_STATE: dict[str, tuple[type[StoreError], str]] = {
-    **dict.fromkeys(("53100", "53200"), (StoreFullError, _FULL)),
-    **dict.fromkeys(("55P03", "40P01"), (StoreLockedError, _LOCKED)),
-    **dict.fromkeys(("25006", "42501"), (StoreReadOnlyError, _READ_ONLY)),
+    **dict.fromkeys(("53100", "53200"), (errors.StoreFullError, _FULL)),
+    **dict.fromkeys(("55P03", "40P01"), (errors.StoreLockedError, _LOCKED)),
+    **dict.fromkeys(("25006", "42501"), (errors.StoreReadOnlyError, _READ_ONLY)),
     "57014": (StoreError, "the statement was cancelled; try again"),
-    "XX001": (StoreCorruptError, "the server reports damaged data; restore it from a backup"),
-    "XX002": (StoreCorruptError, "the server reports a damaged index; rebuild it with REINDEX"),
+    "XX001": (errors.StoreCorruptError, "the server reports damaged data; restore it from a backup"),
+    "XX002": (errors.StoreCorruptError, "the server reports a damaged index; rebuild it with REINDEX"),
     "42P01": (StoreError, "a table is missing; was the schema removed while the store was open? Open it again"),
     "3F000": (StoreError, "the schema is missing; was it removed while the store was open? Open it again"),
 }
@@ -320,7 +312,9 @@ class PostgresEngine(Engine):
         """Return the error to raise in place of `error`, its cause unless it may repeat what was to be kept."""
         if is_connection_lost(error):
             return unreachable(self._address, error)
-        if isinstance(error, psycopg.DataError) or not isinstance(error, psycopg.Error):
+        if isinstance(error, psycopg.DataError):
+            return StoreError(f"{self.name}: the store cannot keep a value ({type(error).__name__})")
+        if not isinstance(error, psycopg.Error):
             return None
         state = error.sqlstate or ""
         kind, text = _BY_STATE.get(state, (StoreError, f"PostgreSQL reported error {state} ({type(error).__name__})"))
@@ -329,11 +323,7 @@ class PostgresEngine(Engine):
         return fault
 
     def may_pass(self, error: Exception) -> bool:
-        passing = (errors.DeadlockDetected, errors.SerializationFailure, errors.UniqueViolation)
-        return is_connection_lost(error) or isinstance(error, passing)
-
-    def gone(self) -> None:
-        """A server may come back."""
+        return is_connection_lost(error) or isinstance(error, DeadlockDetected | SerializationFailure | UniqueViolation)
 
     def _beat(self) -> None:
         """In a thread of its own, whatever the event loop does: renew the lease three times in its length."""
@@ -350,37 +340,6 @@ class PostgresEngine(Engine):
             self.thread.submit(renew)
 
 
-class PostgresStore(RelationalStore):
-    """A `Store` on PostgreSQL. `await open()` first; it shares a thread with other stores of the same address.
-
-    `address` is `postgresql://user@host/database`; its parameter `schema` names a schema, `lease` the seconds after
-    which the sessions of a vanished host may be taken.
-    """
-
-    _slice = 5_000
-    _forgotten = (*RelationalStore._forgotten, "remove_failed_requests")
-    _removals = (*RelationalStore._removals, "left_requests", "requests")
-
-    def __init__(self, address: str, *, read_only: bool = False) -> None:
-        place = self._address = read_address(address)
-        super().__init__(place.name, place, partial(PostgresEngine, place), read_only=read_only)
-        self.claims = None if read_only else PostgresClaims(self)  # which host pays for a summary
-
-    # What follows runs in the engine's thread.
-
-    def _read(self, connection: PostgresConnection, work: Work[Result]) -> Result:
-        connection.ensure()
-        connection.raw.execute("begin isolation level repeatable read, read only")
-        result = work(connection)
-        connection.raw.execute("commit")
-        return result
-
-    def _lost(self, session_id: str) -> StoreError:
-        return SessionLostError(
-            f"session {session_id!r}: {_LOST}. Another host may have taken it after this one was silent for too long"
-        )
-
-
 # What hosts and workers share. Hosts look from time to time, so that a pooler may stand before the server.
 
 
@@ -392,35 +351,62 @@ async def looks() -> AsyncIterator[None]:
         look = min(look * 1.5, 5.0)
 
 
-class PostgresClaims:
-    """Which of the hosts asks a model for a key. A store that fails costs the sharing of a summary, not the summary."""
+def take_claim(connection: PostgresConnection, key: SummaryKey, seconds: float) -> bool:
+    """Claim a key for so many seconds; return False where another living host holds it."""
+    values = {**key._asdict(), "writer": connection.writer, "seconds": seconds}
+    return connection.run("take_claim", **values).fetchone() is not None
 
-    def __init__(self, store: PostgresStore) -> None:
-        self._store = store
+
+class PostgresStore(RelationalStore):
+    """A `SessionStore` on PostgreSQL. `await open()` first; it shares a thread with other stores of the same address.
+
+    `address` is `postgresql://user@host/database`; its parameter `schema` names a schema, `lease` the seconds after
+    which the sessions of a vanished host may be taken.
+    """
+
+    _slice = 5_000
+    _forgotten = (*RelationalStore._forgotten, "remove_failed_requests")
+    _removals = (*RelationalStore._removals, "left_requests", "requests")
+
+    def __init__(self, address: str, *, read_only: bool = False) -> None:
+        place = read_address(address)
+        super().__init__(place.name, place, partial(PostgresEngine, place), read_only=read_only)
+
+    # Which of the hosts asks a model for a key. A store that fails costs the sharing of a summary, not the summary.
 
     @asynccontextmanager
-    async def held(self, key: SummaryKey, seconds: float) -> AsyncIterator[None]:
+    async def hold_key(self, key: SummaryKey, seconds: float) -> AsyncIterator[None]:
         """Hold a key for so many seconds at most. Waits while another living host holds it."""
-
-        def take(connection: PostgresConnection) -> bool:
-            taken = connection.run("take_claim", **key._asdict(), writer=connection.writer, seconds=seconds)
-            return taken.fetchone() is not None
-
+        take = partial(take_claim, key=key, seconds=seconds)
         try:  # also one that was cancelled may have been taken
             try:
                 async for _ in looks():
-                    if await self._store.submit("claim a summary", take):
+                    if await self.submit("claim a summary", take):
                         break
             except StoreError as error:
                 logger.warning("a summary is made without a claim", extra={"cause": type(error).__name__})
             yield
         finally:
-            self.give_up(key)
+            self.give_up_key(key)
 
-    def give_up(self, key: SummaryKey) -> None:
+    def give_up_key(self, key: SummaryKey) -> None:
         """End a claim of this host, which may have none. Its end is not waited for, and may fail."""
         values = key._asdict()
         with suppress(StoreError):  # closed
             run = "give_up_claim"
-            done = self._store.submit("claim a summary", lambda own: own.run(run, **values, writer=own.writer))
+            done = self.submit("claim a summary", lambda own: own.run(run, **values, writer=own.writer))
             done.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+
+    # What follows runs in the engine's thread.
+
+    def _read(self, connection: PostgresConnection, work: Work[Result]) -> Result:
+        connection.ensure()
+        connection.raw.execute("begin isolation level repeatable read, read only")
+        result = work(connection)
+        connection.raw.execute("commit")
+        return result
+
+    def _lost(self, session_id: str) -> StoreError:
+        return errors.SessionLostError(
+            f"session {session_id!r}: {_LOST}. Another host may have taken it after this one was silent for too long"
+        )

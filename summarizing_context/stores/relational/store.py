@@ -13,7 +13,7 @@ Messages are numbered by branch and position, summaries by their id below zero. 
 host may write them, one at a time. Those of a session without a project are its own, as its log is.
 
 What no session needs any longer is removed in slices, between which others write. What is found unneeded stays so, for
-a fork holds its checkpoint until it is committed, and only one session adds to a branch.
+a fork keeps its checkpoint from being removed until it is committed, and only one session adds to a branch.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from importlib.resources import files
-from importlib.util import find_spec
 from itertools import accumulate, chain, groupby, islice, starmap
 from typing import Any, NamedTuple, Protocol, TypeVar
 from weakref import WeakValueDictionary
@@ -43,15 +42,7 @@ from summarizing_context.concurrency import running_loop
 from summarizing_context.errors import StoreCorruptError, StoreError, StoreReadOnlyError
 from summarizing_context.messages.reading import searchable
 from summarizing_context.stores import base
-from summarizing_context.stores.base import (
-    Checkpoint,
-    Committed,
-    Decide,
-    MemoryScope,
-    Present,
-    ProviderViews,
-    SummaryKey,
-)
+from summarizing_context.stores.base import Checkpoint, Committed, MemoryScope, Present, ProviderViews, SummaryKey
 
 _MOST_RANKED = 2_500  # rows whose relevance one query works out
 _ALL_ROWS = (-(1 << 63), (1 << 63) - 1)
@@ -180,8 +171,14 @@ class Engine:
     open: Callable[[], Any]  # returns a `Connection`
     close: Callable[[Any], None]  # gives up what the stores hold, and ends the connection
     fault: Callable[[Exception], StoreError | None]  # returns what to raise in place of one of the database
-    may_pass: Callable[[Exception], bool]  # whether the same work may succeed if it is tried again at once
-    gone: Callable[[], Exception | None]  # the error of all that follows, once what is written to is gone for good
+
+    def may_pass(self, error: Exception) -> bool:
+        """Return whether the same work may succeed if it is tried again at once."""
+        return False
+
+    def gone(self) -> Exception | None:
+        """Return the error of all that follows, once what is written to is gone for good."""
+        return None
 
     # The thread.
 
@@ -203,7 +200,11 @@ class Engine:
             return error
         if isinstance(error, UnicodeError):  # no cause: it carries the whole text that could not be written
             return StoreError(f"{self.name}: a name is not valid Unicode; leave lone surrogates out of it")
-        return self.fault(error) or StoreError(f"{self.name}: the store cannot keep a value ({type(error).__name__})")
+        fault = self.fault(error)
+        if fault is None:
+            fault = StoreError(f"{self.name}: the store cannot keep a value ({type(error).__name__})")
+            fault.__cause__ = error
+        return fault
 
     def _work_off(self) -> None:
         """Perform all that is queued."""
@@ -287,20 +288,6 @@ def check_version(version: int, name: str, instead: str) -> None:
 _engines: WeakValueDictionary[Hashable, Engine] = WeakValueDictionary()  # by place and event loop
 
 
-@dataclass(frozen=True, eq=False)
-class Part:
-    """A part of a relational store."""
-
-    _store: RelationalStore
-
-
-class RelationalSearchIndex(Part):
-    """The `SearchIndex` of a relational store."""
-
-    async def find(self, terms: Sequence[str], scope: base.Scope, limit: int) -> list[base.Match]:
-        return await self._store.read(lambda connection: _find_matches(connection, terms, scope, limit))
-
-
 def _find_matches(connection: Connection, terms: Sequence[str], scope: base.Scope, limit: int) -> list[base.Match]:
     """Return what sessions of the scope hold of the rows with any of the terms: first those with a term that is rare
     enough to rank all its rows, then those that hold the two rarest of the others alone."""
@@ -342,33 +329,21 @@ def _find_matches(connection: Connection, terms: Sequence[str], scope: base.Scop
         seen.add(row)
         if row > 0:
             branch, at = divmod(row, 1 << 32)
-            places = [(name, at, at + 1) for start, stop, name in branches.get(branch, ()) if start <= at < stop]
-        else:
-            uses = [use for use in connection.run("summary_places", id=-row) if use[0] in ranks]
+            if places := [(name, at, at + 1) for start, stop, name in branches.get(branch, ()) if start <= at < stop]:
+                (message, _), *_ = connection.run("entries", branch=branch, start=at, stop=at + 1)
+                found.append(base.Match("message", places, score, searchable(message)))
+        elif uses := [use for use in connection.run("summary_places", id=-row) if use[0] in ranks]:
             places = sorted((use[:3] for use in uses), key=lambda use: ranks[use[0]])
-        if places and row > 0:
-            (message, _), *_ = connection.run("entries", branch=branch, start=at, stop=at + 1)
-            found.append(base.Match("message", *places[0], score, searchable(message), row, tuple(places[1:])))
-        elif places:
-            found.append(base.Match("summary", *places[0], score, readable(uses[0][3]), row, tuple(places[1:])))
+            found.append(base.Match("summary", places, score, readable(uses[0][3])))
     return found
 
 
 @dataclass(frozen=True, eq=False)
-class RelationalVectors(Part):
+class RelationalVectors:
     """The `VectorStore` of a relational store: the extra `vectors`."""
 
+    _store: RelationalStore
     _passing: dict[tuple[str, int], bytes] = field(default_factory=dict)  # where nothing may be written
-
-    def check_usable(self) -> None:
-        if find_spec("numpy") is None:
-            raise errors.MissingExtraError("vectors", "comparing embeddings needs numpy")
-
-    async def missing(self, recipe: str, numbers: Sequence[int], size: int) -> list[int]:
-        values = {"recipe": recipe, "numbers": json.dumps(list(numbers)), "size": size}
-        there = {number for (number,) in await self._store.rows("vectors_there", **values)}
-        there |= {number for number in numbers if 0 < size == len(self._passing.get((recipe, number), b""))}
-        return [number for number in numbers if number not in there]
 
     async def save(self, recipe: str, vectors: Mapping[int, bytes]) -> None:
         if self._store.read_only:
@@ -378,7 +353,7 @@ class RelationalVectors(Part):
         await self._store.submit("save vectors", lambda connection: connection.run_many("save_vector", rows))
 
     async def near(self, recipe: str, numbers: Sequence[int], query: bytes) -> dict[int, float]:
-        passing = [(n, self._passing.get((recipe, n), b"")) for n in numbers if self._passing]
+        passing = [(n, self._passing[recipe, n]) for n in numbers if (recipe, n) in self._passing]
         values = {"recipe": recipe, "numbers": json.dumps(list(numbers))}
         return await self._store.read(
             lambda connection: cosines(chain(connection.run("vectors_of", **values), passing), query)
@@ -393,46 +368,6 @@ def cosines(rows: Iterable[tuple[int, bytes]], query: bytes) -> dict[int, float]
     table = numpy.frombuffer(b"".join(vector for _, vector in alike), dtype=numpy.float32)
     found = table.reshape(len(alike), len(query) // 4) @ numpy.frombuffer(query, dtype=numpy.float32)
     return {number: float(score) for (number, _), score in zip(alike, found, strict=True)}
-
-
-class RelationalMemories(Part):
-    """The `MemoryStore` of a relational store."""
-
-    async def edit(
-        self, scope: MemoryScope, decide: Decide, reader: str = "", marks: Sequence[str] = ()
-    ) -> Mapping[str, str]:
-        whose = {"scope": _scope_name(scope)}
-
-        def work(connection: Connection) -> dict[str, str]:
-            connection.run("guard", what=f"memories of {whose['scope']}")
-            known = {one.id: one for one in starmap(_memory, connection.run("memories", **whose))}
-            noted = {mark for (mark,) in connection.run("marked", **whose, reader=reader, marks=json.dumps([*marks]))}
-            held, ids = dict(known), dict[str, str]()
-            decide(held, noted)
-            for id in [id for id in {**known, **held} if held.get(id) is not known.get(id)]:
-                old, new = known.get(id), held.get(id)
-                what = {"content": new.content, "metadata": json.dumps(dict(new.metadata)), "now": now()} if new else {}
-                if old is None:
-                    ids[id] = f"m{connection.run('add_memory', **whose, **what).fetchone()[0]}"
-                    continue
-                connection.run("update_memory" if new else "remove_one_of_memories", id=int(id[1:]), **what)
-                if new is None or new.content != old.content:
-                    connection.run("remove_one_of_vectors", id=int(id[1:]))
-            for mark in {*marks} - noted:
-                connection.run("add_mark", **whose, mark=mark, reader=reader)
-            return ids
-
-        if scope.project is None:
-            return await self._store.write(scope.session_id, work)
-        return await self._store.submit("change memories", work)
-
-    async def marked(self, scope: MemoryScope, reader: str, marks: Sequence[str]) -> set[str]:
-        values = {"scope": _scope_name(scope), "reader": reader, "marks": json.dumps(list(marks))}
-        return {mark for (mark,) in await self._store.rows("marked", **values)}
-
-    async def all(self, scope: MemoryScope | None) -> list[base.StoredMemory]:
-        rows = await self._store.rows("memories", scope=None if scope is None else _scope_name(scope))
-        return list(starmap(_memory, rows))
 
 
 def _scope_name(scope: MemoryScope) -> str:
@@ -451,8 +386,8 @@ VERSION = 3  # of the schema; one version of the package reads and writes one of
 
 
 class RelationalStore:
-    """The methods of a `Store` that are the same for every database. Stores of one event loop at one place share an
-    engine; `place` says what makes two stores the same, and None shares nothing."""
+    """The methods of a `SessionStore` that are the same for every database. Stores of one event loop at one place share
+    an engine; `place` says what makes two stores the same, and None shares nothing."""
 
     _slice = 200  # entries or summaries that a deletion removes in one transaction, while others wait
     _forgotten: tuple[str, ...] = ("forget_replaced_states", "remove_stale_uses", "remove_unnamed_vectors")
@@ -465,9 +400,6 @@ class RelationalStore:
         self._is_open = self._is_closed = False
         self._claimed: dict[str, int] = {}  # the sessions that this store may write to, with its fences
         self._leaving: asyncio.Task[None] | None = None
-        self.checkpoints: base.CheckpointStore = RelationalCheckpoints(self)
-        self.index: base.SearchIndex = RelationalSearchIndex(self)
-        self.memories: base.MemoryStore = RelationalMemories(self)
         self.vectors: base.VectorStore = RelationalVectors(self)
 
     async def open(self) -> None:
@@ -530,11 +462,12 @@ class RelationalStore:
             row = connection.run("session", session_id=session_id).fetchone()
             if row is None:
                 return None
-            project, log_version, pins, updated_at, *failure, _, _ = row
-            entries = read_entries(connection, head_of(connection, session_id), self.name)
+            *head, log_version, project, pins, updated_at, failed, error, at, _, _ = row
+            entries = read_entries(connection, Head(*head), self.name)
             states = connection.run("activations", session_id=session_id).fetchall()
             verdicts = tuple(starmap(base.StoredVerdict, connection.run("verdicts", session_id=session_id)))
-            noted = log_version, pins, verdicts, updated_at, base.StoredFailure(*failure)
+            history = list(starmap(base.StoredActivation, connection.run("history", session_id=session_id)))
+            noted = log_version, pins, verdicts, history, updated_at, base.StoredFailure(failed, error, at)
             return base.StoredSession(session_id, project, entries, states, *noted)
 
         return await self.read(work)
@@ -568,14 +501,9 @@ class RelationalStore:
             before = None if made.before is None else zlib.compress(made.before, 1)  # quickly: a view waits for it
             what = {"provider_key": provider_key, "figures": made.figures, "before": before}
             connection.run("add_to_history", **known, **what)
-            connection.run("thin_history", **known, keep=64)
-            if made.undoes is not None:
-                connection.run("note_undone", session_id=session_id, number=made.undoes)
+            connection.run("update_history", **known, undone=made.undoes, keep=64)
 
         await self.write(session_id, work)
-
-    async def list_activations(self, session_id: str) -> list[base.StoredActivation]:
-        return list(starmap(base.StoredActivation, await self.rows("history", session_id=session_id)))
 
     async def state_before(self, session_id: str, number: int) -> bytes | None:
         rows = await self.rows("state_before", session_id=session_id, number=number)
@@ -632,8 +560,99 @@ class RelationalStore:
             for row in await self.rows("summaries_of", session_id=session_id)
         }
 
+    async def search(self, terms: Sequence[str], scope: base.Scope, limit: int) -> list[base.Match]:
+        return await self.read(lambda connection: _find_matches(connection, terms, scope, limit))
+
     async def sessions(self) -> list[base.SessionInfo]:
         return list(starmap(base.SessionInfo, await self.rows("sessions")))
+
+    # Checkpoints
+
+    async def save_checkpoint(self, session_id: str, present: Present) -> Checkpoint:
+        return await self.write(session_id, lambda to: _keep(to, session_id, present, stop=present.messages))
+
+    async def load_checkpoint(self, session_id: str, id: str) -> base.StoredCheckpoint:
+        def work(connection: Connection) -> base.StoredCheckpoint:
+            checkpoint, head, views, pins = _find(connection, session_id, id)
+            return base.StoredCheckpoint(checkpoint, read_entries(connection, head, self.name), views, pins)
+
+        return await self.read(work)
+
+    async def restore(self, session_id: str, id: str, committed: Committed, present: Present) -> Checkpoint:
+        def work(connection: Connection) -> Checkpoint:
+            _, head, views, pins = _find(connection, session_id, id)
+            made = _keep(connection, session_id, present)
+            put_in_place(connection, session_id, head, head_of(connection, session_id).shared(head))
+            _show_again(connection, session_id, views, pins)
+            return made
+
+        return await self.write(session_id, work, committed)
+
+    async def fork(self, session_id: str, id: str, new_id: str) -> None:
+        def work(connection: Connection) -> None:
+            connection.run("lock_session", session_id=session_id)  # none removes it, or a checkpoint of it, meanwhile
+            _, head, views, pins = _find(connection, session_id, id)
+            if connection.run("session", session_id=new_id).fetchone() is not None:
+                raise errors.SessionExistsError(new_id)
+            there = connection.run("session", session_id=session_id).fetchone()
+            branch, stop, below, _, project, *_, budget, title = there
+            connection.run("create_session", session_id=new_id, project=project, now=now(), **head._asdict())
+            connection.run("save_request", session_id=new_id, budget=budget, title=title)
+            connection.run("copy_uses", session_id=session_id, fork=new_id)
+            shared = Head(branch, stop, below).shared(head)
+            connection.run("copy_verdicts", session_id=session_id, fork=new_id, stop=shared)
+            _show_again(connection, new_id, views, pins)
+
+        await self.submit("fork a session", work)
+
+    async def checkpoints(self, session_id: str) -> list[Checkpoint]:
+        return list(starmap(_checkpoint, await self.rows("checkpoints", session_id=session_id)))
+
+    async def delete_checkpoint(self, session_id: str, id: str) -> None:
+        def work(connection: Connection) -> None:
+            connection.run("remove_one_of_checkpoints", id=int(_find(connection, session_id, id)[0].id[1:]))
+
+        await self.write(session_id, work)
+
+    # Memories
+
+    async def edit_memories(
+        self, scope: MemoryScope, decide: base.Decide, reader: str = "", marks: Sequence[str] = ()
+    ) -> Mapping[str, str]:
+        whose = {"scope": _scope_name(scope)}
+
+        def work(connection: Connection) -> dict[str, str]:
+            connection.run("guard", what=f"memories of {whose['scope']}")
+            known = {one.id: one for one in starmap(_memory, connection.run("memories", **whose))}
+            noted = {mark for (mark,) in connection.run("marked", **whose, reader=reader, marks=json.dumps([*marks]))}
+            held, ids = dict(known), dict[str, str]()
+            decide(held, noted)
+            for id in [id for id in {**known, **held} if held.get(id) is not known.get(id)]:
+                old, new = known.get(id), held.get(id)
+                what = {"content": new.content, "metadata": json.dumps(dict(new.metadata)), "now": now()} if new else {}
+                if old is None:
+                    ids[id] = f"m{connection.run('add_memory', **whose, **what).fetchone()[0]}"
+                    continue
+                connection.run("update_memory" if new else "remove_one_of_memories", id=int(id[1:]), **what)
+                if new is None or new.content != old.content:
+                    connection.run("remove_one_of_vectors", id=int(id[1:]))
+            for mark in {*marks} - noted:
+                connection.run("add_mark", **whose, mark=mark, reader=reader)
+            return ids
+
+        if scope.project is None:
+            return await self.write(scope.session_id, work)
+        return await self.submit("change memories", work)
+
+    async def marked(self, scope: MemoryScope, reader: str, marks: Sequence[str]) -> set[str]:
+        values = {"scope": _scope_name(scope), "reader": reader, "marks": json.dumps(list(marks))}
+        return {mark for (mark,) in await self.rows("marked", **values)}
+
+    async def memories(self, scope: MemoryScope | None) -> list[base.StoredMemory]:
+        rows = await self.rows("memories", scope=None if scope is None else _scope_name(scope))
+        return list(starmap(_memory, rows))
+
+    # What no session needs
 
     async def delete_session(self, session_id: str) -> bool:
         """Remove a session and what only it used, in slices: others write in between. Where this is cut short, the
@@ -666,27 +685,21 @@ class RelationalStore:
         texts."""
 
         def find(connection: Connection) -> list[tuple[int, int]]:
-            """Return from where on to remove entries of branches, slice by slice; from 0 on where a branch is to go."""
+            """Return the branches with entries that no log needs, and from where on; from 0 on where one is to go."""
             branches = connection.run("branches", everything=everything).fetchall()
             needed: dict[int, int] = {}
             for head in connection.run("heads") if branches else ():  # read after the branches, for others add to both
                 for branch, _, stop in Head(*head).ranges():
                     needed[branch] = max(stop, needed.get(branch, 0))
-            slices = list[tuple[int, int]]()
-            for branch, first, end in branches:
-                start = max(first, needed.get(branch, 0))
-                if start < end or branch not in needed:
-                    slices += ((branch, at) for at in range(end - self._slice, start, -self._slice))
-                    slices.append((branch, start if branch in needed else 0))
-            return slices
+            return [(branch, needed.get(branch, 0)) for branch, end in branches if needed.get(branch, 0) < max(1, end)]
 
-        def remove_entries(connection: Connection, branch: int, start: int) -> int:
+        def remove_entries(connection: Connection, branch: int, start: int) -> int | None:
             connection.run("guard", what="removal")
-            removed = connection.run("remove_entries", branch=branch, start=start).fetchall()
+            removed = connection.run("remove_entries", branch=branch, start=start, most=self._slice).fetchall()
             connection.unindex_texts(((branch << 32) + place, searchable(message)) for place, message in removed)
-            if not start:
+            if not removed and not start:
                 connection.run("remove_one_of_branches", id=branch)
-            return sum(len(message) for _, message in removed)
+            return sum(len(message) for _, message in removed) if removed else None
 
         def remove_summaries(connection: Connection) -> int | None:
             connection.run("guard", what="removal")
@@ -695,10 +708,12 @@ class RelationalStore:
             return sum(len(text) for _, text in removed) if removed else None
 
         freed = 0
-        for branch, start in await self.submit("purge", find):
-            freed += await self.submit("purge", partial(remove_entries, branch=branch, start=start))
-        while (size := await self.submit("purge", remove_summaries)) is not None:
-            freed += size
+        removals: list[Work[int | None]] = [
+            partial(remove_entries, branch=branch, start=start) for branch, start in await self.submit("purge", find)
+        ]
+        for remove in (*removals, remove_summaries):
+            while (size := await self.submit("purge", remove)) is not None:
+                freed += size
         return freed
 
     # What the parts of a store share.
@@ -768,56 +783,6 @@ class RelationalStore:
             yield row is not None
 
 
-class RelationalCheckpoints(Part):
-    """The `CheckpointStore` of a relational store."""
-
-    async def save(self, session_id: str, present: Present) -> Checkpoint:
-        return await self._store.write(session_id, lambda to: _keep(to, session_id, present, stop=present.messages))
-
-    async def load(self, session_id: str, id: str) -> base.StoredCheckpoint:
-        def work(connection: Connection) -> base.StoredCheckpoint:
-            checkpoint, head, views, pins = _find(connection, session_id, id)
-            return base.StoredCheckpoint(checkpoint, read_entries(connection, head, self._store.name), views, pins)
-
-        return await self._store.read(work)
-
-    async def restore(self, session_id: str, id: str, committed: Committed, present: Present) -> Checkpoint:
-        def work(connection: Connection) -> Checkpoint:
-            _, head, views, pins = _find(connection, session_id, id)
-            made = _keep(connection, session_id, present)
-            put_in_place(connection, session_id, head, head_of(connection, session_id).shared(head))
-            _show_again(connection, session_id, views, pins)
-            return made
-
-        return await self._store.write(session_id, work, committed)
-
-    async def fork(self, session_id: str, id: str, new_id: str) -> None:
-        def work(connection: Connection) -> None:
-            there, head, views, pins = _find(connection, session_id, id)
-            if connection.run("hold_checkpoint", id=int(there.id[1:])).fetchone() is None:
-                _, head, views, pins = _find(connection, session_id, id)  # it was removed meanwhile
-            if connection.run("session", session_id=new_id).fetchone() is not None:
-                raise errors.SessionExistsError(new_id)
-            project, *_, budget, title = connection.run("session", session_id=session_id).fetchone()
-            connection.run("create_session", session_id=new_id, project=project, now=now(), **head._asdict())
-            connection.run("save_request", session_id=new_id, budget=budget, title=title)
-            connection.run("copy_uses", session_id=session_id, fork=new_id)
-            shared = head_of(connection, session_id).shared(head)
-            connection.run("copy_verdicts", session_id=session_id, fork=new_id, stop=shared)
-            _show_again(connection, new_id, views, pins)
-
-        await self._store.submit("fork a session", work)
-
-    async def listed(self, session_id: str) -> list[Checkpoint]:
-        return list(starmap(_checkpoint, await self._store.rows("checkpoints", session_id=session_id)))
-
-    async def delete(self, session_id: str, id: str) -> None:
-        def work(connection: Connection) -> None:
-            connection.run("remove_one_of_checkpoints", id=int(_find(connection, session_id, id)[0].id[1:]))
-
-        await self._store.write(session_id, work)
-
-
 # Heads, branches and entries
 
 
@@ -874,7 +839,7 @@ def _write(connection: Connection, session_id: str, head: Head, entries: base.En
 
 def head_of(connection: Connection, session_id: str) -> Head:
     """Return where the log of a session that is there ends."""
-    return Head(*connection.run("head", session_id=session_id).fetchone())
+    return Head(*connection.run("session", session_id=session_id).fetchone()[:3])
 
 
 def read_entries(connection: Connection, head: Head, name: str) -> list[base.StoredEntry]:
@@ -954,10 +919,10 @@ def _show_again(connection: Connection, session_id: str, views: ProviderViews, p
 
 def _keep(connection: Connection, session_id: str, present: Present, *, stop: int | None = None) -> Checkpoint:
     """Make a checkpoint of the log, or of as much of it."""
-    if connection.run("session", session_id=session_id).fetchone()[1] != present.log_version:
+    branch, end, below, log_version, *_ = connection.run("session", session_id=session_id).fetchone()
+    if log_version != present.log_version:
         raise StoreError(f"the log of session {session_id!r} was replaced meanwhile; try again")
-    head = head_of(connection, session_id)
-    head = head.cut(head.stop if stop is None else stop)
+    head = Head(branch, end, below).cut(end if stop is None else stop)
     packed, created_at = zlib.compress(msgspec.msgpack.encode(present.views), 9), now()
     kept = {"session_id": session_id, "name": present.name, "now": created_at, "views": packed}
     (number,) = connection.run("add_checkpoint", **kept, **head._asdict()).fetchone()

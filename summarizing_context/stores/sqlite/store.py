@@ -10,7 +10,6 @@ import glob
 import os
 import re
 import sqlite3
-import stat
 import threading
 import time
 import uuid
@@ -37,7 +36,6 @@ _TRANSLATED = {  # the shared queries are written for PostgreSQL
     "bytea": "blob",
     " for update of sessions": "",
     " for update": "",
-    " for key share": "",
 }
 _SQL = {  # by name
     name: re.sub("|".join(map(re.escape, _TRANSLATED)), lambda found: _TRANSLATED[found[0]], query)
@@ -79,7 +77,6 @@ class File(NamedTuple):
 
     path: Path | None  # None: in memory
     busy_timeout: float  # seconds
-    max_pages: int | None
     waits_for_disk: bool
 
 
@@ -195,15 +192,14 @@ def _identity(path: Path) -> dict[str, tuple[int, int]]:
     return found
 
 
-def create_tables(connection: Database, path: object) -> None:
-    """Make the tables of an empty file; raise `StoreVersionError` for one of another schema."""
+def create_tables(connection: Database) -> None:
+    """Make the tables of an empty file."""
     with connection.transaction("immediate" if connection.pragma("user_version") == 0 else "deferred"):
         if connection.pragma("user_version") == 0:  # else another process was quicker
             # one by one: `executescript` would commit before it begins
             for statement in re.split(r";(?: --.*)?$", _SQL["schema"], flags=re.MULTILINE):
                 connection.execute(statement)
             connection.execute(f"pragma user_version = {relational.VERSION:d}")
-    relational.check_version(connection.pragma("user_version"), str(path), "use another file. The file")
 
 
 def _checked_version(path: Path, busy_timeout: float) -> int:
@@ -249,7 +245,7 @@ class SqliteEngine(Engine):
         writer = f"{os.getpid()}-{uuid.uuid4().hex[:16]}"
         if path is None:
             connection = connect(None, "", wait)
-            create_tables(connection, self.name)
+            create_tables(connection)
             connection.writer = writer
             return connection
         if self.read_only:
@@ -265,11 +261,8 @@ class SqliteEngine(Engine):
             raise errors.StoreReadOnlyError(f"{path}: {_READ_ONLY}")
         _checked_version(path, wait)
         for suffix in _SUFFIXES:  # of a store that was there, and what a killed process left
-            one = Path(f"{path}{suffix}")
             with suppress(FileNotFoundError):
-                mode = one.lstat().st_mode
-                if stat.S_ISREG(mode) and stat.S_IMODE(mode) != FILE:
-                    one.chmod(FILE)
+                os.chmod(f"{path}{suffix}", FILE)
         connection = connect(path, "rw", wait)
         try:
             # The id goes in first and past the log, so that the file's own header tells at any moment whose it is.
@@ -285,13 +278,10 @@ class SqliteEngine(Engine):
                     if time.monotonic() >= deadline:
                         raise
                 time.sleep(0.01)
-            connection.execute("pragma synchronous = full")  # for the tables; in WAL each commit waits for the disk
+            # in WAL each commit waits for the disk if it is full
+            connection.execute(f"pragma synchronous = {'full' if self._file.waits_for_disk else 'normal'}")
             connection.execute("pragma secure_delete = on")
-            create_tables(connection, path)
-            if self._file.max_pages is not None:
-                connection.execute(f"pragma max_page_count = {self._file.max_pages:d}")
-            if not self._file.waits_for_disk:
-                connection.execute("pragma synchronous = normal")
+            create_tables(connection)
             locks = f"{glob.escape(path.name)}.[1-9]*-{'[0-9a-f]' * 16}.lock"
             for left in path.parent.glob(locks):  # by processes that were killed
                 connection.lives(left.name[len(path.name) + 1 : -5], wait=0)
@@ -305,14 +295,9 @@ class SqliteEngine(Engine):
         return connection
 
     def close(self, connection: Database) -> None:
-        with closing(connection), suppress(sqlite3.Error):  # a locked file is not waited for: claims end with the lock
-            connection.execute("pragma busy_timeout = 200")
-            connection.run("release_session", writer=connection.writer, session_id=None)
+        connection.close()
         if self._lock is not None:
-            remove_lock(self._lock)
-
-    def may_pass(self, error: Exception) -> bool:
-        return False
+            remove_lock(self._lock)  # with which its claims end
 
     def gone(self) -> Exception | None:
         """Return the error of all that follows, once the file was removed, moved or replaced."""
@@ -340,12 +325,11 @@ class SqliteEngine(Engine):
 
 
 class SqliteStore(RelationalStore):
-    """A `Store` on SQLite. `await open()` first; it shares a thread with the other stores of the file.
+    """A `SessionStore` on SQLite. `await open()` first; it shares a thread with the other stores of the file.
 
-    `max_pages` caps the file's size (pages of 4096 bytes), as a full disk would. Without `waits_for_disk` a commit is
-    acknowledged before the disk has it: a power cut may lose the newest commits, the end of the process loses none.
-    `busy_timeout` is in seconds: 30 by default, for a process that writes the file anew takes so long; 5 without
-    `waits_for_disk`, for such a host goes on without the store.
+    Without `waits_for_disk` a commit is acknowledged before the disk has it: a power cut may lose the newest commits,
+    the end of the process loses none. `busy_timeout` is in seconds: 30 by default, for a process that writes the file
+    anew takes so long; 5 without `waits_for_disk`, for such a host goes on without the store.
     """
 
     def __init__(
@@ -354,19 +338,12 @@ class SqliteStore(RelationalStore):
         *,
         read_only: bool = False,
         busy_timeout: float | None = None,
-        max_pages: int | None = None,
         waits_for_disk: bool = True,
     ) -> None:
         where = None if str(path) == ":memory:" else Path(os.path.realpath(path))
         wait = (30.0 if waits_for_disk else 5.0) if busy_timeout is None else busy_timeout
-        file = self._file = File(where, wait, max_pages, waits_for_disk)
+        file = self._file = File(where, wait, waits_for_disk)
         super().__init__(str(where or ":memory:"), where and file, partial(SqliteEngine, file), read_only=read_only)
-
-    async def purge(self) -> int:
-        """Remove what no session uses any longer, and rewrite the file; return the bytes that it is smaller."""
-        before = await self.submit("purge", _size, alone=True)
-        await super().purge()
-        return max(0, before - await self.submit("purge", _size, alone=True))
 
     async def _remove_unneeded(self, *, everything: bool) -> int:
         """Remove it from the file too. A file of more than 16 MB stays as large as it is unless `everything` goes; the
@@ -386,7 +363,7 @@ class SqliteStore(RelationalStore):
             """Rewrite the file, which alone leaves no byte of what was removed, and empty its log."""
             usual = connection.pragma("busy_timeout")
             try:
-                if everything or _size(connection) <= _WRITTEN_ANEW:
+                if everything or connection.pragma("page_count") * connection.pragma("page_size") <= _WRITTEN_ANEW:
                     connection.execute("vacuum")
                 connection.execute(f"pragma busy_timeout = {min(usual, 1_000):d}")  # for readers, while others wait
                 if connection.pragma("wal_checkpoint(truncate)"):
@@ -417,7 +394,3 @@ class SqliteStore(RelationalStore):
             "its lock file was removed; nothing was written: close this context and open the session again, and "
             "keep what cleans up away from the files ending in .lock"
         )
-
-
-def _size(connection: Database) -> int:
-    return connection.pragma("page_count") * connection.pragma("page_size")

@@ -8,23 +8,15 @@ asked_at = now(), failures = case when requests.error is null then requests.fail
 others = case when excluded.session_id = any(requests.session_id || requests.others)
     then requests.others else requests.others || excluded.session_id end;
 
--- take_requests: claim the oldest of a queue that wait, or are to be tried again, and that no living writer has claimed
-with free as (
-    select range_hash, recipe_hash from store.requests
-    where queue = :queue and (error is null or retry_at <= now()) and not exists (
-        select 1 from store.claims
-        where claims.range_hash = requests.range_hash and claims.recipe_hash = requests.recipe_hash
-        and claims.until > clock_timestamp() and store.lives(claims.writer)
-    )
-    order by asked_at limit :most for update skip locked
-), taken as (
-    insert into store.claims (range_hash, recipe_hash, writer, until)
-    select range_hash, recipe_hash, :writer, clock_timestamp() + make_interval(secs => :seconds) from free
-    on conflict (range_hash, recipe_hash) do update set writer = excluded.writer, until = excluded.until
-    where claims.until < clock_timestamp() or not store.lives(claims.writer)
-    returning range_hash, recipe_hash
+-- open_requests: the oldest of a queue that wait, or are to be tried again, and that no living writer has claimed; no
+-- other worker gets them until the transaction ends
+select range_hash, recipe_hash, session_id, request from store.requests
+where queue = :queue and (error is null or retry_at <= now()) and not exists (
+    select 1 from store.claims
+    where claims.range_hash = requests.range_hash and claims.recipe_hash = requests.recipe_hash
+    and claims.until > clock_timestamp() and store.lives(claims.writer)
 )
-select range_hash, recipe_hash, session_id, request from store.requests join taken using (range_hash, recipe_hash);
+order by asked_at limit :most for update skip locked;
 
 -- find_error: of a request that waits; no row where none does
 select error from store.requests where range_hash = :range_hash and recipe_hash = :recipe_hash;

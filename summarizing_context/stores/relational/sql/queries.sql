@@ -6,8 +6,8 @@
 insert into store.sessions (session_id, project, branch, stop, below, created_at, updated_at)
 values (:session_id, :project, :branch, :stop, :below, :now, :now);
 
--- session: one session, and when it changed last
-select project, log_version, pins, updated_at, failed, last_error, last_error_at, budget, title
+-- session: one session, when it changed last, and where its log ends
+select branch, stop, below, log_version, project, pins, updated_at, failed, last_error, last_error_at, budget, title
 from store.sessions where session_id = :session_id;
 
 -- lock_session: the writer that has a session, or had it; no other changes it until the transaction ends
@@ -22,9 +22,8 @@ where session_id = :session_id returning fence;
 -- check_fence: a session is still this writer's; no other takes it until the transaction ends
 select 1 from store.sessions where session_id = :session_id and writer = :writer and fence = :fence for update;
 
--- release_session: if this writer still has it; without an id all that it has
-update store.sessions set writer = null
-where writer = :writer and session_id = coalesce(cast(:session_id as text), session_id);
+-- release_session: if this writer still has it
+update store.sessions set writer = null where writer = :writer and session_id = :session_id;
 
 -- sessions: the list, newest change first, with the writers that live
 select
@@ -39,9 +38,6 @@ left join (
     where not uses.stale group by uses.session_id
 ) as used on used.session_id = sessions.session_id
 order by updated_at desc, sessions.session_id;
-
--- head: where the log ends
-select branch, stop, below from store.sessions where session_id = :session_id;
 
 -- move_head: the log ends here now, and counts how often it was replaced
 update store.sessions set branch = :branch, stop = :stop, below = :below, log_version = log_version + :replaced,
@@ -125,9 +121,6 @@ select id, name, stop, created_at, below, views, pins from store.checkpoints
 where session_id = :session_id and (id = cast(:id as bigint) or name = cast(:name as text))
 order by coalesce(id = cast(:id as bigint), false) desc, id desc limit 1;
 
--- hold_checkpoint: no other removes it, or the session that it is of, until the transaction ends
-select 1 from store.checkpoints where id = :id for key share;
-
 -- copy_uses: what a session uses, for its fork too
 insert into store.summary_uses (session_id, range_hash, recipe_hash, stale, start, stop)
 select :fork, range_hash, recipe_hash, stale, start, stop from store.summary_uses where session_id = :session_id
@@ -141,12 +134,12 @@ values (
 )
 on conflict (session_id, number) do nothing;
 
--- note_undone: an activation was taken back
-update store.activation_history set undone = true where session_id = :session_id and number = :number;
-
--- thin_history: of all but the newest activations the states before them go
-update store.activation_history set before = null
-where session_id = :session_id and number <= :number - :keep and before is not null;
+-- update_history: an activation was taken back, and of all but the newest the states before them go
+update store.activation_history set
+    undone = undone or number = coalesce(cast(:undone as bigint), -1),
+    before = case when number > :number - :keep then before end
+where session_id = :session_id
+and (number = cast(:undone as bigint) or (number <= :number - :keep and before is not null));
 
 -- history: of a session, oldest first
 select number, provider_key, log_version, figures, before is not null, undone
@@ -187,16 +180,16 @@ on conflict (id, recipe) do update set vector = excluded.vector;
 -- remove_unnamed_vectors: what embeddings without a name left behind
 delete from store.vectors where recipe like 'unnamed %' or recipe like 'chroma % unnamed %';
 
--- branches: all, or those of deleted sessions, with the places where their entries begin and end
-select id, coalesce((select min(position) from store.entries where branch = id), 0),
-    coalesce((select max(position) + 1 from store.entries where branch = id), 0)
+-- branches: all, or those of deleted sessions, with the places where their entries end
+select id, coalesce((select max(position) + 1 from store.entries where branch = id), 0)
 from store.branches where cast(:everything as boolean) or session_id is null;
 
 -- heads: of all sessions and checkpoints
 select branch, stop, below from store.sessions union all select 0, stop, below from store.checkpoints;
 
--- remove_entries: of a branch, from a position on
-delete from store.entries where branch = :branch and position >= :start returning position, message;
+-- remove_entries: the last `most` of a branch, none of them before a position
+delete from store.entries where branch = :branch and position >= :start
+and position > (select max(position) from store.entries where branch = :branch) - :most returning position, message;
 
 -- remove_unused_summaries: some of those that no session uses
 delete from store.summaries where id in (
@@ -244,10 +237,6 @@ where uses.stale or coalesce(uses.start, -1) <> coalesce(excluded.start, uses.st
 -- marked: which of the marks, a JSON list, are there in scope
 select mark from store.memory_marks
 where reader = :reader and scope = :scope and mark in (select value from store.json_each(:marks));
-
--- vectors_there: which of the numbers, a JSON list, have one of a recipe and of so many bytes
-select id from store.vectors where recipe = :recipe and length(vector) = :size
-and id in (select cast(value as bigint) from store.json_each(:numbers));
 
 -- vectors_of: those of the numbers, a JSON list, each looked up ("cross": left to choose, SQLite compares all with all)
 select vectors.id, vector from store.json_each(:numbers) as asked
