@@ -43,16 +43,11 @@ SUMMARIES_PER_SEGMENT = 4  # a summary may be at most this part of its segment
 
 _WHOLE, _MEMORIES = "context_management", "semantic_memory"  # groups that may stand around settings
 
-_ALIASES = {  # other names of settings, and what those in the group of memories are called outside of it
-    "compaction_strategy": "strategy",
-    "semantic_memory.enabled": "memory_include",
-    "semantic_memory.embedding": "embedding",
-    "semantic_memory.embedding_model": "embedding_model",
-    "semantic_memory.base_url": "embedding_base_url",
-    "semantic_memory.api_key": "embedding_api_key",
-    "semantic_memory.vector_store": "vector_store",
-    "semantic_memory.similarity_threshold": "similarity_threshold",
-}
+_OF_MEMORIES = {name: name for name in ("embedding", "embedding_model", "vector_store", "similarity_threshold")}
+_OF_MEMORIES |= {"enabled": "memory_include", "base_url": "embedding_base_url", "api_key": "embedding_api_key"}
+
+_ALIASES = {"compaction_strategy": "strategy"}  # other names of settings, and those in the group of memories
+_ALIASES |= {f"{_MEMORIES}.{name}": outside for name, outside in _OF_MEMORIES.items()}
 
 _WORD_ALIASES = {"summarization": "summarize", "sliding_window": "truncate", "importance_based": "importance"}
 
@@ -253,17 +248,17 @@ def flattened(mapping: Mapping[Any, Any], where: str = "") -> dict[Any, Given]:
         for key, value in group.items():
             label = f"{inside}{shown_name(key) if isinstance(key, str) else shown(key)}"
             name = f"{prefix}{key}" if prefix else key
+            refused = f"= {shown(value)} is refused; allowed: "
             if name == _WHOLE and inside != where:
                 value = Refused("contains itself; leave one of them out")
+            elif name in (_WHOLE, _MEMORIES) and isinstance(value, Mapping):
+                groups.append(("" if name == _WHOLE else f"{_MEMORIES}.", f"{label}.", value))
+                continue
             elif name in (_WHOLE, _MEMORIES):
-                if isinstance(value, Mapping):
-                    groups.append(("" if name == _WHOLE else f"{_MEMORIES}.", f"{label}.", value))
-                    continue
-                value = Refused(f"= {shown(value)} is refused; allowed: a group of settings")
-            elif name == f"{_MEMORIES}.enabled" and isinstance(value, bool):
-                value = "auto" if value else "off"
+                value = Refused(f"{refused}a group of settings")
             elif name == f"{_MEMORIES}.enabled":
-                value = Refused(f"= {shown(value)} is refused; allowed: true or false")
+                is_bool = isinstance(value, bool)
+                value = ("auto" if value else "off") if is_bool else Refused(f"{refused}true or false")
             elif (name, value, enabled) == (f"{_MEMORIES}.vector_store", "chroma", False):
                 continue  # nothing kept needs no extra
             name = _ALIASES.get(name, name)
@@ -317,7 +312,6 @@ Share = Annotated[float, Meta(gt=0, lt=1)]
 ClosedShare = Annotated[float, Meta(ge=0, le=1)]
 Seconds = Annotated[float, Meta(ge=0, le=86_400)]
 Duration = Annotated[float, Meta(gt=0, lt=365 * 86_400)]  # in seconds
-Dollars = Annotated[float, Meta(gt=0, lt=100_000)]
 SessionId = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9._:-]{1,200}\Z", title="1-200 characters of A-Za-z0-9._:-")]
 ProjectTag = Annotated[str, Meta(pattern=r"(?s)\A.{1,200}\Z", title="1-200 characters")]
 ModelName = Annotated[str, Meta(pattern=r"(?s)\A\S.{0,199}\Z", title="1-200 characters")]
@@ -327,9 +321,6 @@ Address = Annotated[str, Meta(pattern=_URL, title="http(s)://host/path, without 
 Key = Annotated[str, Meta(pattern=r"\A\S+\Z", title="a string without white space")]
 Words = Annotated[str, Meta(pattern=r"\S", title="a text")]
 StorePlace = Annotated[str | Path, Meta(title='a path to a file, ":memory:", or postgresql://user@host/database')]
-Folder = Annotated[str | Path, Meta(title="a path to a folder")]
-TomlFile = Annotated[str | Path, Meta(title="a path to a TOML file")]
-RuleKind = Literal["path", "command", "url", "identifier", "plan"]
 if TYPE_CHECKING:
     Strategy = str
     SummarizerName = str
@@ -351,7 +342,7 @@ class LedgerRule:
     """
 
     tool: Words
-    kind: RuleKind
+    kind: Literal["path", "command", "url", "identifier", "plan"]
     key: Words
     operation: Words
 
@@ -387,12 +378,12 @@ class Settings:
     # in requests to that provider. Needs `summarizer` `anthropic` or `openai`.
     native: Literal["off", "prefer"] = "off"
     # Folder of your own prompts, `<purpose>/v<N>.md`. Its newest versions replace the shipped ones.
-    prompts: Folder | None = None
+    prompts: Annotated[str | Path, Meta(title="a path to a folder")] | None = None
     # A requirement for each summary by a model. It follows the prompts `segment` and `rollup`.
     summary_instructions: Instructions | None = None
     summarize_thinking: bool = False  # Let summaries read what the agent thought.
     # TOML file with prices, windows and caches of models. It takes precedence over all others.
-    prices: TomlFile | None = None
+    prices: Annotated[str | Path, Meta(title="a path to a TOML file")] | None = None
 
     # -- Budget. All values are tokens.
     # Budget if a request names none. If you set it, it also caps a provider's window.
@@ -448,7 +439,7 @@ class Settings:
     max_calls_per_session: Count | None = None
     max_input_tokens_per_session: Count | None = None  # Largest number of input tokens, likewise.
     # US dollars, likewise, at the list price of the model; the call that reaches them is the last.
-    max_cost_per_session: Dollars | None = None
+    max_cost_per_session: Annotated[float, Meta(gt=0, lt=100_000)] | None = None
     max_wait: Seconds = 0.0  # Seconds that an activation may wait for missing summaries.
 
     # -- Counting tokens
