@@ -6,7 +6,7 @@ import logging
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import astuple
+from dataclasses import asdict, astuple
 from functools import partial
 from math import inf
 from typing import Any, Literal
@@ -291,12 +291,13 @@ class SummarizingContext:
 
     def statistics(self) -> Statistics:
         """Return the figures of this session since it was opened."""
-        session, calls = self._session.check(), self._caller.statistics()
+        session, calls = self._session.check(), asdict(self._caller.statistics())
         price = self._models.price_of(self._caller.model) if session.summaries.by_model else FREE
+        used = (calls[f"model_{what}_tokens"] for what in ("input", "output", "cached"))
+        ends_in, failed = calls.pop("cap_ends_in"), calls.pop("last_error")
         log, worker, learner, views = session.log, session.worker, session.learner, session.views
         missing, nodes, latest = session.summaries.without_summary(), self.explain(), views.latest
-        cost = None if price is None else price.cost(calls.input_tokens, calls.output_tokens, calls.cached_tokens)
-        told = calls.last_error or worker.failure.error or self.memory.last_error or session.last_error
+        told = failed or worker.failure.error or self.memory.last_error or session.last_error
         return Statistics(
             messages=len(self),
             history_tokens=log.history_tokens,
@@ -306,27 +307,19 @@ class SummarizingContext:
             summaries_failed=worker.failure.failed,
             activations=session.activations.total(),
             activations_by_reason=dict(session.activations),
-            model_calls=calls.model_calls,
-            model_input_tokens=calls.input_tokens,
-            model_cached_tokens=calls.cached_tokens,
-            model_output_tokens=calls.output_tokens,
-            estimated_cost=cost,
+            **calls,
+            estimated_cost=None if price is None else price.cost(*used),
             cache=self._cache.figures(),
             stand_ins=stand_ins(nodes),
             stand_ins_total=views.stand_ins_shown,
-            refused_replies=calls.refused_replies,
-            refused_input_tokens=calls.refused_input_tokens,
-            refused_output_tokens=calls.refused_output_tokens,
-            dropped_lines=calls.dropped_lines,
             memories_dropped=learner.dropped if learner else 0,
             repairs=dict(views.repairs),
             pins_left_out=latest.state.pins_left_out if latest else 0,
             rules_left_out=latest.state.rules_left_out if latest else 0,
             elided_tokens=views.left_out,
             max_passes=max((node.passes for node in nodes), default=0),
-            breaker=calls.breaker,
-            cap_reached=calls.cap_ends_in > 0,
-            cap_ends_in=calls.cap_ends_in if 0 < calls.cap_ends_in < inf else None,
+            cap_reached=ends_in > 0,
+            cap_ends_in=ends_in if 0 < ends_in < inf else None,
             lag_tokens=sum(log.segments[at].size // log.segments[at].parts for at in missing),
             least_useful_budget=views.system_rows.tokens + USEFUL_ROOM,
             token_counter=session.counter.name,
