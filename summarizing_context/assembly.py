@@ -12,7 +12,7 @@ from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NoReturn, Protocol, cast
+from typing import Any, NoReturn, cast, get_type_hints
 
 from summarizing_context.concurrency import Clock, Events, WorkerThread, choose_clock, running_loop
 from summarizing_context.context import SummarizingContext
@@ -127,9 +127,8 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
             value = getattr(options, name)
             if value is not None and not callable(getattr(value, method, value if name == "embedder" else None)):
                 raise SettingsError(f"{name} is {type(value).__name__}; {wanted}")
-        kinds = SessionStore.__mro__[: SessionStore.__mro__.index(Protocol)]
-        named = {name for kind in kinds for name in (*vars(kind), *kind.__annotations__) if not name.startswith("_")}
-        lacking = sorted(name for name in named if not hasattr(options.store, name))
+        named = {*dir(SessionStore), *get_type_hints(SessionStore)}
+        lacking = sorted(name for name in named if name[0] != "_" and not hasattr(options.store, name))
         if options.store is not None and lacking:
             raise SettingsError(
                 f"store is {type(options.store).__name__} and lacks {', '.join(lacking)}; "

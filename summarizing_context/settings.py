@@ -84,20 +84,6 @@ def shown_store(store: object) -> str:
     return f"{scheme}://{info.partition(':')[0]}{at}{place}"
 
 
-def _read_place(value: Any) -> str | Path:
-    """Take a path, `:memory:`, or the address of a store."""
-    if not isinstance(value, str | Path) or not str(value).strip() or "\0" in str(value):
-        raise Refused
-    if is_address(value):
-        return StoreAddress(value)
-    if _LIKE_AN_ADDRESS.match(str(value)):
-        raise Refused("an address is a string, no Path, and begins with postgresql:// or postgres://")
-    try:
-        return type(value)(Path(value).expanduser()) if str(value).startswith("~") else value
-    except RuntimeError:
-        raise Refused("no home folder of that user is known") from None
-
-
 # What an annotation says
 
 
@@ -126,8 +112,17 @@ class Setting:
             return None
         if isinstance(value, DefaultNumber) and value == self.field.default:
             return value
-        if self.kind is types.UnionType:
-            return _read_place(value)
+        if self.kind is types.UnionType:  # a path, `:memory:`, or the address of a store
+            if not isinstance(value, str | Path) or not str(value).strip() or "\0" in str(value):
+                raise Refused
+            if is_address(value):
+                return StoreAddress(value)
+            if _LIKE_AN_ADDRESS.match(str(value)):
+                raise Refused("an address is a string, no Path, and begins with postgresql:// or postgres://")
+            try:
+                return type(value)(Path(value).expanduser()) if str(value).startswith("~") else value
+            except RuntimeError:
+                raise Refused("no home folder of that user is known") from None
         is_word = bool(self.words) and isinstance(value, str)
         try:
             return msgspec.convert(_WORD_ALIASES.get(value, value) if is_word else value, self.hint)
