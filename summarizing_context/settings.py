@@ -243,17 +243,17 @@ def flattened(mapping: Mapping[Any, Any], where: str = "") -> dict[Any, Given]:
         for key, value in group.items():
             label = f"{inside}{shown_name(key) if isinstance(key, str) else shown(key)}"
             name = f"{prefix}{key}" if prefix else key
-            refused = f"= {shown(value)} is refused; allowed: "
             if name == _WHOLE and inside != where:
                 value = Refused("contains itself; leave one of them out")
-            elif name in (_WHOLE, _MEMORIES) and isinstance(value, Mapping):
-                groups.append(("" if name == _WHOLE else f"{_MEMORIES}.", f"{label}.", value))
-                continue
             elif name in (_WHOLE, _MEMORIES):
-                value = Refused(f"{refused}a group of settings")
+                if isinstance(value, Mapping):
+                    groups.append(("" if name == _WHOLE else f"{_MEMORIES}.", f"{label}.", value))
+                    continue
+                value = Refused(f"= {shown(value)} is refused; allowed: a group of settings")
+            elif name == f"{_MEMORIES}.enabled" and isinstance(value, bool):
+                value = "auto" if value else "off"
             elif name == f"{_MEMORIES}.enabled":
-                is_bool = isinstance(value, bool)
-                value = ("auto" if value else "off") if is_bool else Refused(f"{refused}true or false")
+                value = Refused(f"= {shown(value)} is refused; allowed: true or false")
             elif (name, value, enabled) == (f"{_MEMORIES}.vector_store", "chroma", False):
                 continue  # nothing kept needs no extra
             name = _ALIASES.get(name, name)
@@ -347,7 +347,6 @@ class LedgerRule:
 
 
 _RULES = "a list of LedgerRule: {tool, kind, key, operation}; kind: path, command, url, identifier or plan"
-ToolTable = Annotated[tuple[LedgerRule, ...], Meta(title=_RULES)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -394,7 +393,7 @@ class Settings:
     ledger_share: Annotated[float, Meta(ge=0, le=0.5)] = 0.06  # Largest share of the ledger. 0 shows none.
     # What your own tools do, for the ledger and the plan: tables of `tool`, `kind`, `key` and `operation`. JSON in the
     # environment.
-    ledger_rules: ToolTable = ()
+    ledger_rules: Annotated[tuple[LedgerRule, ...], Meta(title=_RULES)] = ()
     importance_threshold: ClosedShare = 0.6  # From this importance on `importance` keeps a group verbatim.
     start_at: ClosedShare = 0.5  # Share of the high water at which background summaries begin.
     max_messages: Positive | None = None  # Largest number of messages in a view. Groups stay whole.
