@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict, astuple
 from functools import partial
-from math import inf
 from typing import Any, Literal
 
 import anyio
@@ -294,10 +293,9 @@ class SummarizingContext:
         session, calls = self._session.check(), asdict(self._caller.statistics())
         price = self._models.price_of(self._caller.model) if session.summaries.by_model else FREE
         used = (calls[f"model_{what}_tokens"] for what in ("input", "output", "cached"))
-        ends_in, failed = calls.pop("cap_ends_in"), calls.pop("last_error")
         log, worker, learner, views = session.log, session.worker, session.learner, session.views
         missing, nodes, latest = session.summaries.without_summary(), self.explain(), views.latest
-        told = failed or worker.failure.error or self.memory.last_error or session.last_error
+        told = calls.pop("last_error") or worker.failure.error or self.memory.last_error or session.last_error
         return Statistics(
             messages=len(self),
             history_tokens=log.history_tokens,
@@ -307,7 +305,7 @@ class SummarizingContext:
             summaries_failed=worker.failure.failed,
             activations=session.activations.total(),
             activations_by_reason=dict(session.activations),
-            **calls,
+            **calls,  # those of calls have the same names there
             estimated_cost=None if price is None else price.cost(*used),
             cache=self._cache.figures(),
             stand_ins=stand_ins(nodes),
@@ -318,8 +316,6 @@ class SummarizingContext:
             rules_left_out=latest.state.rules_left_out if latest else 0,
             elided_tokens=views.left_out,
             max_passes=max((node.passes for node in nodes), default=0),
-            cap_reached=ends_in > 0,
-            cap_ends_in=ends_in if 0 < ends_in < inf else None,
             lag_tokens=sum(log.segments[at].size // log.segments[at].parts for at in missing),
             least_useful_budget=views.system_rows.tokens + USEFUL_ROOM,
             token_counter=session.counter.name,

@@ -65,7 +65,8 @@ class CallStatistics:
     dropped_lines: int = 0  # and clauses, out of summaries, for they held literals that the source does not hold
     refused_input_tokens: int = 0  # of the input and output, what calls for refused replies took
     refused_output_tokens: int = 0
-    cap_ends_in: float = 0.0  # seconds until the caps let a call through; inf for never in this session
+    cap_reached: bool = False  # no call is let through now
+    cap_ends_in: float | None = None  # seconds until one is; None for a cap of the session, or none
 
 
 class Caller(Protocol):

@@ -152,7 +152,9 @@ class Gate:
 
     def statistics(self, now: float) -> CallStatistics:
         state: BreakerState = "open" if self.quiet(now) else "half_open" if self.tripped else "closed"
-        return replace(self.figures, breaker=state, cap_ends_in=self.room_in(now))
+        ends_in = self.room_in(now)
+        left = ends_in if 0 < ends_in < inf else None
+        return replace(self.figures, breaker=state, cap_reached=ends_in > 0, cap_ends_in=left)
 
     def admit(self, now: float, tokens: int, *, may_probe: bool) -> Call:
         """Count a call that is about to be sent, or raise `NotAdmitted`. A closed breaker lets the next attempt of a
