@@ -37,11 +37,9 @@ async def finish_despite_cancellation(work: Coroutine[Any, Any, Result]) -> Resu
     cancellation: asyncio.CancelledError | None = None
     while not task.done():
         try:
-            await asyncio.shield(task)
+            await asyncio.wait((task,))
         except asyncio.CancelledError as error:
             cancellation = error
-        except Exception:  # of the work; `task.result()` raises it
-            break
     if cancellation is not None and not task.cancelled():
         task.exception()  # seen
         raise cancellation

@@ -6,17 +6,16 @@ import logging
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import astuple
+from dataclasses import asdict, astuple
 from functools import lru_cache, partial
-from math import inf
 from typing import Any, Literal
 
 import anyio
 import anyio.to_thread
 
 from summarizing_context.commands import CommandResult, run_command
-from summarizing_context.concurrency import in_turns
-from summarizing_context.errors import PinNotFoundError, SettingsError, StoreError, briefly
+from summarizing_context.concurrency import finish_despite_cancellation, in_turns
+from summarizing_context.errors import PinNotFoundError, SettingsError, briefly
 from summarizing_context.log.entries import Entry, make_entry
 from summarizing_context.log.message_log import BoundThinking, Fact, OpenCall, Pin, Plan, StandingRule
 from summarizing_context.messages.reading import Message, check_message, encodable
@@ -31,13 +30,7 @@ from summarizing_context.stores.base import Checkpoint, SearchHit
 from summarizing_context.summarizers.extractive import ExtractiveSummarizer
 from summarizing_context.summarizers.resilience import ResilientSummarizer
 from summarizing_context.views.builder import Prompt, View
-from summarizing_context.views.view import (
-    ActivationRecord,
-    ActivationReport,
-    ActivationRequest,
-    ActivationState,
-    decode_state,
-)
+from summarizing_context.views.view import ActivationRecord, ActivationReport, ActivationRequest, decode_state
 from summarizing_context.worker.summary_cache import HeaderNode, Node, check_focus, stand_ins
 
 logger = logging.getLogger("summarizing_context")  # one name for all sessions, as the documents give it
@@ -45,7 +38,6 @@ logger = logging.getLogger("summarizing_context")  # one name for all sessions, 
 _RECALLED = 0.04  # of the room, that a page about a message may take; but so many tokens in a small one
 _LEAST_RECALLED = 240
 _QUESTION = "?？؟"  # its marks: work that is asked for needs the past less, and each page takes room
-_LONGEST_SAID = 8_000  # characters of a message for which the past is searched
 USEFUL_ROOM = 4_000  # tokens beside system rows and tools, below which a view holds a few steps of an agent
 
 
@@ -73,7 +65,6 @@ class SummarizingContext:
         self._cache = CacheLedger(session, models)
         self._warns_of_room = warns_of_room  # once, that a budget leaves too little of it
         self._closing = closing  # after the worker has stopped
-        self._is_cut_short = False  # closing, by a cancellation
         self.last_view: View | None = None
         """The view handed out last; None before the first."""
         self._ratio, self._samples = 1.0, 0  # tokens that a provider counts for one counted here; of so many requests
@@ -132,7 +123,7 @@ class SummarizingContext:
 
         # who only looks, and names no provider, sees what the last one was shown
         key = session.key if provider is None and session.read_only else window.key
-        memories = await self.memory.choose() if session.settings.memory_include == "auto" else ()
+        memories = await self.memory.choose()
         if session.settings.recall_include == "auto" and session.views.covers and not session.read_only:
             await self._recall_for_newest(budget)
         report = await session.activate(key, budget, session.idle, memories, begin=lead, for_request=True)
@@ -231,10 +222,8 @@ class SummarizingContext:
         session = self._session.check()
         records = list(session.views.records)
         newest = next((one for one in reversed(records) if one.can_undo and not one.is_undone), None)
-        if newest is not None:
-            since = session.used_tokens() - newest.tokens_after
-            if newest.tokens_before + since > session.budget:
-                records = [one._replace(can_undo=False) for one in records]
+        if newest and newest.tokens_before + session.used_tokens() - newest.tokens_after > session.budget:
+            return [one._replace(can_undo=False) for one in records]
         return records
 
     async def undo_activation(self) -> ActivationReport:
@@ -300,13 +289,12 @@ class SummarizingContext:
 
     def statistics(self) -> Statistics:
         """Return the figures of this session since it was opened."""
-        session, calls = self._session.check(), self._caller.statistics()
+        session, calls = self._session.check(), asdict(self._caller.statistics())
         price = self._models.price_of(self._caller.model) if session.summaries.by_model else FREE
+        used = (calls[f"model_{what}_tokens"] for what in ("input", "output", "cached"))
         log, worker, learner, views = session.log, session.worker, session.learner, session.views
-        missing = session.summaries.without_summary()
-        state = ActivationState() if session.views.latest is None else session.views.latest.state
-        cost = None if price is None else price.cost(calls.input_tokens, calls.output_tokens, calls.cached_tokens)
-        told = calls.last_error or worker.failure.error or self.memory.last_error or session.last_error
+        missing, nodes, latest = session.summaries.without_summary(), self.explain(), views.latest
+        told = calls.pop("last_error") or worker.failure.error or self.memory.last_error or session.last_error
         return Statistics(
             messages=len(self),
             history_tokens=log.history_tokens,
@@ -316,29 +304,19 @@ class SummarizingContext:
             summaries_failed=worker.failure.failed,
             activations=session.activations.total(),
             activations_by_reason=dict(session.activations),
-            model_calls=calls.model_calls,
-            model_input_tokens=calls.input_tokens,
-            model_cached_tokens=calls.cached_tokens,
-            model_output_tokens=calls.output_tokens,
-            estimated_cost=cost,
+            **calls,  # those of calls have the same names there
+            estimated_cost=None if price is None else price.cost(*used),
             cache=self._cache.figures(),
-            stand_ins=stand_ins(state.nodes),
-            stand_ins_total=session.views.stand_ins_shown,
-            refused_replies=calls.refused_replies,
-            refused_input_tokens=calls.refused_input_tokens,
-            refused_output_tokens=calls.refused_output_tokens,
-            dropped_lines=calls.dropped_lines,
+            stand_ins=stand_ins(nodes),
+            stand_ins_total=views.stand_ins_shown,
             memories_dropped=learner.dropped if learner else 0,
             repairs=dict(views.repairs),
-            pins_left_out=state.pins_left_out,
-            rules_left_out=state.rules_left_out,
+            pins_left_out=latest.state.pins_left_out if latest else 0,
+            rules_left_out=latest.state.rules_left_out if latest else 0,
             elided_tokens=views.left_out,
-            max_passes=max((node.passes for node in state.nodes), default=0),
-            breaker=calls.breaker,
-            cap_reached=calls.cap_ends_in > 0,
-            cap_ends_in=calls.cap_ends_in if 0 < calls.cap_ends_in < inf else None,
+            max_passes=max((node.passes for node in nodes), default=0),
             lag_tokens=sum(log.segments[at].size // log.segments[at].parts for at in missing),
-            least_useful_budget=session.views.system_rows.tokens + USEFUL_ROOM,
+            least_useful_budget=views.system_rows.tokens + USEFUL_ROOM,
             token_counter=session.counter.name,
             store=session.store.name,
             last_error=told or (learner and learner.last_error),
@@ -354,23 +332,19 @@ class SummarizingContext:
 
     async def close(self) -> None:
         """End every task, finish the queued writes, give up the session. Takes at most two seconds."""
-        if self._session.closed:
-            if self._is_cut_short:
-                await self._session.store.close()
-            return
-        self._session.closed = True
-        try:
+        if not self._session.closed:
+            self._session.closed = True
             with anyio.CancelScope(shield=True):
-                async with self._closing as ends:  # each of them, whatever the others do
-                    if (learner := self._session.learner) is not None:
-                        ends.push_async_callback(learner.close)
-                    ends.push_async_callback(self.memory.close)
-                    await self._session.worker.stop()
-                    if learner is not None:  # learn what the session teaches, within a second
-                        await learner.leave(1.0)
-        except BaseException:
-            self._is_cut_short = True
-            raise
+                await finish_despite_cancellation(self._end())
+
+    async def _end(self) -> None:
+        async with self._closing as ends:  # each of them, whatever the others do
+            if (learner := self._session.learner) is not None:
+                ends.push_async_callback(learner.close)
+            ends.push_async_callback(self.memory.close)
+            await self._session.worker.stop()
+            if learner is not None:  # learn what the session teaches, within a second
+                await learner.leave(1.0)
 
     def budget(self) -> BudgetReport:
         """Return how much of the last request's budget the view takes as it stands; `max_tokens` before the first.
@@ -433,8 +407,7 @@ class SummarizingContext:
         """
         self._session.check()
         threshold = importance_threshold
-        wrong = isinstance(threshold, bool) or not isinstance(threshold, int | float)
-        if wrong or not 0 <= threshold <= 1:
+        if isinstance(threshold, bool) or not (isinstance(threshold, int | float) and 0 <= threshold <= 1):
             raise SettingsError(f"importance_threshold is {briefly(threshold)}; it is a number from 0 to 1")
         return await self._activate(ActivationRequest(keep_from=float(threshold)))
 
@@ -606,40 +579,37 @@ class SummarizingContext:
         tokens = int((window.window or 0) / max(1.0, self._ratio))
         if tokens <= 0:
             return int(settings.max_tokens)
-        output = settings.reserved_output if settings.reserved_output is not None else window.max_output
-        output = min(4_096 if output is None else output, tokens // 2)  # never more than half for the answer
+        outputs = (one for one in (settings.reserved_output, window.max_output, 4_096) if one is not None)
+        output = min(next(outputs), tokens // 2)  # never more than half for the answer
         budget = max(tokens - output - settings.safety_margin, (tokens - output) // 2)
         return min(budget, int(settings.max_tokens)) if settings.max_tokens_is_set else budget
 
     async def _recall_for_newest(self, budget: int) -> None:
         """Have views show a page about the newest message behind it, where a person asks something there. Pages of one
         view cite other messages, and take a tenth of the room at most."""
-        session, log = self._session, self._session.log
-        newest, latest = (log.version, len(log.entries)), session.views.latest
-        if latest is None or not log.humans or log.humans[-1] != newest[1] - 1:
+        session, log, version = self._session, self._session.log, self._session.log.version
+        latest, at = session.views.latest, len(log.entries) - 1
+        if latest is None or not log.humans or log.humans[-1] != at:
             return
-        entry, room = log.entries[-1], budget - session.views.system_rows.tokens
+        entry, room = log.entries[at], budget - session.views.system_rows.tokens
         most = int(max(_RECALLED * room, min(_LEAST_RECALLED, 0.1 * room)))
-        pages = [log.entries[at].recalled for at in log.humans[bisect_left(log.humans, latest.state.stop) :]]
-        known = [page for page in pages if page is not None]
+        later = map(log.entries.__getitem__, log.humans[bisect_left(log.humans, latest.state.stop) :])
+        known = [one.recalled for one in later if one.recalled is not None]
         taken = sum(page.page.facts.text_tokens for page in known)
-        if entry.recalled is not None or most < _LEAST_RECALLED / 2 or taken + most > 0.1 * room:
-            return
-        said = "\n".join(entry.read(len(log) - 1).reading.typed)[:_LONGEST_SAID]
-        if not any(mark in said for mark in _QUESTION):
+        said = "\n".join(entry.read(at).reading.typed)[:8_000]  # characters for which the past is searched
+        has_room = most >= _LEAST_RECALLED / 2 and taken + most <= 0.1 * room
+        if entry.recalled is not None or not has_room or not any(mark in said for mark in _QUESTION):
             return
         shown = {*log.pinned.indexes, *(index for page in known for index in page.cited)}
-        try:
+
+        async def look() -> None:
             recalled = await self._pages.about(said, most, shown)
-        except StoreError as error:  # a view is due in any case
-            if session.last_error != str(error):
-                logger.warning("the past could not be searched for what a message is about: %s", error)
-            session.last_error = str(error)
-            return
-        async with session.changing:  # and the log is not being replaced, nor read by a thread
-            is_newest = (log.version, len(log)) == newest and log.entries[-1] is entry
-            if recalled is not None and is_newest and entry.recalled is None:
-                await session.recall(recalled)
+            async with session.changing:  # and the log is not being replaced, nor read by a thread
+                is_newest = log.version == version and log.entries[-1] is entry
+                if recalled is not None and is_newest and entry.recalled is None:
+                    await session.recall(recalled)
+
+        await session.keep(look, "the past could not be searched for what a message is about")  # a view is due
 
     async def _activate(self, request: ActivationRequest | None, focus: str | None = None) -> ActivationReport:
         session = self._session.check()

@@ -10,10 +10,9 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Coroutine, Mapping, Sequence
+from contextlib import suppress
 from datetime import date
 from functools import cache, lru_cache
-from importlib.resources import files
-from importlib.resources.abc import Traversable
 from math import inf
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -144,9 +143,8 @@ def _known(model: str) -> tuple[ModelPrice | None, int | None]:
         found = calc_price(Usage(input_tokens=0), model)
     except LookupError:
         return None, None
-    named = {"cached_input": "cache_read", "long_cache_write": "cache_write_1h"}
-    names = ("input", "output", "cached_input", "cache_write", "long_cache_write")
-    told = {name: getattr(found.model_price, f"{named.get(name, name)}_mtok") for name in names}
+    theirs = {"cached_input": "cache_read", "long_cache_write": "cache_write_1h"}
+    told = {name: getattr(found.model_price, f"{theirs.get(name, name)}_mtok") for name in Rates.__struct_fields__}
     window = found.model.context_window
     if told["input"] is None or told["output"] is None:  # not priced by tokens
         return None, window
@@ -168,20 +166,20 @@ def load_models(path: str | Path | None = None) -> ModelTable:
     own = _own_table()
     if path is None:
         return own
-    table = _read(Path(path), str(path))
+    table = _read(Path(path))
     models = table.models if table.replace else {**own.models, **table.models}
     windows = [*(msgspec.structs.replace(row, overrides=True) for row in table.windows), *own.windows]
     return msgspec.structs.replace(table, models=models, windows=windows, caches=[*table.caches, *own.caches])
 
 
-def _read(path: Path | Traversable, name: str) -> ModelTable:
+def _read(path: Path) -> ModelTable:
     """Return the rows of a file. All prices that are wrong are named, each with its place."""
     try:
         table: ModelTable = msgspec.convert(tomllib.loads(path.read_bytes().decode("utf-8")), ModelTable)
         for pattern in [row.models for row in table.windows] + [row.models for row in table.caches]:
             re.compile(pattern)
     except (OSError, ValueError, RecursionError, re.error) as error:
-        raise SettingsError(f"{name}: the models cannot be read: {error}") from error
+        raise SettingsError(f"{path}: the models cannot be read: {error}") from error
     models: dict[str, ModelPrice] = {}
     problems = [] if table.models or table.windows or table.caches else ["there are no models, windows or caches"]
     for model, given in table.models.items():
@@ -190,13 +188,13 @@ def _read(path: Path | Traversable, name: str) -> ModelTable:
         except (TypeError, msgspec.ValidationError) as error:
             problems.append(f'[models."{model}"] is refused: {error}; prices are dollars for a million tokens')
     if problems:
-        raise SettingsError([f"{name}: {problem}" for problem in problems])
+        raise SettingsError([f"{path}: {problem}" for problem in problems])
     return msgspec.structs.replace(table, models=models)
 
 
 @cache
 def _own_table() -> ModelTable:
-    return _read(files("summarizing_context") / "models.toml", "models.toml")
+    return _read(Path(__file__).with_name("models.toml"))
 
 
 # -- what a provider tells of itself
@@ -240,22 +238,19 @@ def read_provider(provider: Any) -> ProviderWindow:
 
 def _answer(provider: Any, method: str) -> Any:
     """Return what a provider says of itself; None where it fails, or would have to be awaited."""
-    try:
+    with suppress(Exception):
         answer = getattr(provider, method)()
-    except Exception:
-        return None
-    if isinstance(answer, Coroutine):
+        if not isinstance(answer, Coroutine):
+            return answer
         answer.close()  # else Python warns that it was never awaited
-        return None
-    return answer
+    return None
 
 
 def field_of(holder: Any, name: str) -> Any:
     """Return a field of a mapping or of any object; None where there is none, or it cannot be read."""
-    try:
+    with suppress(Exception):
         return holder.get(name) if isinstance(holder, Mapping) else getattr(holder, name, None)
-    except Exception:
-        return None
+    return None
 
 
 def _text(value: Any) -> str:
@@ -263,6 +258,5 @@ def _text(value: Any) -> str:
 
 
 def _whole(value: Any) -> int | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return int(value) if value > 0 and value == value // 1 else None  # neither inf nor nan is one
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return int(value) if is_number and value > 0 and value == value // 1 else None  # neither inf nor nan is one

@@ -43,16 +43,11 @@ SUMMARIES_PER_SEGMENT = 4  # a summary may be at most this part of its segment
 
 _WHOLE, _MEMORIES = "context_management", "semantic_memory"  # groups that may stand around settings
 
-_ALIASES = {  # other names of settings, and what those in the group of memories are called outside of it
-    "compaction_strategy": "strategy",
-    "semantic_memory.enabled": "memory_include",
-    "semantic_memory.embedding": "embedding",
-    "semantic_memory.embedding_model": "embedding_model",
-    "semantic_memory.base_url": "embedding_base_url",
-    "semantic_memory.api_key": "embedding_api_key",
-    "semantic_memory.vector_store": "vector_store",
-    "semantic_memory.similarity_threshold": "similarity_threshold",
-}
+_OF_MEMORIES = {name: name for name in ("embedding", "embedding_model", "vector_store", "similarity_threshold")}
+_OF_MEMORIES |= {"enabled": "memory_include", "base_url": "embedding_base_url", "api_key": "embedding_api_key"}
+
+_ALIASES = {"compaction_strategy": "strategy"}  # other names of settings, and those in the group of memories
+_ALIASES |= {f"{_MEMORIES}.{name}": outside for name, outside in _OF_MEMORIES.items()}
 
 _WORD_ALIASES = {"summarization": "summarize", "sliding_window": "truncate", "importance_based": "importance"}
 
@@ -89,20 +84,6 @@ def shown_store(store: object) -> str:
     return f"{scheme}://{info.partition(':')[0]}{at}{place}"
 
 
-def _read_place(value: Any) -> str | Path:
-    """Take a path, `:memory:`, or the address of a store."""
-    if not isinstance(value, str | Path) or not str(value).strip() or "\0" in str(value):
-        raise Refused
-    if is_address(value):
-        return StoreAddress(value)
-    if _LIKE_AN_ADDRESS.match(str(value)):
-        raise Refused("an address is a string, no Path, and begins with postgresql:// or postgres://")
-    try:
-        return type(value)(Path(value).expanduser()) if str(value).startswith("~") else value
-    except RuntimeError:
-        raise Refused("no home folder of that user is known") from None
-
-
 # What an annotation says
 
 
@@ -131,8 +112,17 @@ class Setting:
             return None
         if isinstance(value, DefaultNumber) and value == self.field.default:
             return value
-        if self.kind is types.UnionType:
-            return _read_place(value)
+        if self.kind is types.UnionType:  # a path, `:memory:`, or the address of a store
+            if not isinstance(value, str | Path) or not str(value).strip() or "\0" in str(value):
+                raise Refused
+            if is_address(value):
+                return StoreAddress(value)
+            if _LIKE_AN_ADDRESS.match(str(value)):
+                raise Refused("an address is a string, no Path, and begins with postgresql:// or postgres://")
+            try:
+                return type(value)(Path(value).expanduser()) if str(value).startswith("~") else value
+            except RuntimeError:
+                raise Refused("no home folder of that user is known") from None
         is_word = bool(self.words) and isinstance(value, str)
         try:
             return msgspec.convert(_WORD_ALIASES.get(value, value) if is_word else value, self.hint)
@@ -317,7 +307,6 @@ Share = Annotated[float, Meta(gt=0, lt=1)]
 ClosedShare = Annotated[float, Meta(ge=0, le=1)]
 Seconds = Annotated[float, Meta(ge=0, le=86_400)]
 Duration = Annotated[float, Meta(gt=0, lt=365 * 86_400)]  # in seconds
-Dollars = Annotated[float, Meta(gt=0, lt=100_000)]
 SessionId = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9._:-]{1,200}\Z", title="1-200 characters of A-Za-z0-9._:-")]
 ProjectTag = Annotated[str, Meta(pattern=r"(?s)\A.{1,200}\Z", title="1-200 characters")]
 ModelName = Annotated[str, Meta(pattern=r"(?s)\A\S.{0,199}\Z", title="1-200 characters")]
@@ -327,9 +316,6 @@ Address = Annotated[str, Meta(pattern=_URL, title="http(s)://host/path, without 
 Key = Annotated[str, Meta(pattern=r"\A\S+\Z", title="a string without white space")]
 Words = Annotated[str, Meta(pattern=r"\S", title="a text")]
 StorePlace = Annotated[str | Path, Meta(title='a path to a file, ":memory:", or postgresql://user@host/database')]
-Folder = Annotated[str | Path, Meta(title="a path to a folder")]
-TomlFile = Annotated[str | Path, Meta(title="a path to a TOML file")]
-RuleKind = Literal["path", "command", "url", "identifier", "plan"]
 if TYPE_CHECKING:
     Strategy = str
     SummarizerName = str
@@ -351,7 +337,7 @@ class LedgerRule:
     """
 
     tool: Words
-    kind: RuleKind
+    kind: Literal["path", "command", "url", "identifier", "plan"]
     key: Words
     operation: Words
 
@@ -361,7 +347,6 @@ class LedgerRule:
 
 
 _RULES = "a list of LedgerRule: {tool, kind, key, operation}; kind: path, command, url, identifier or plan"
-ToolTable = Annotated[tuple[LedgerRule, ...], Meta(title=_RULES)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -387,12 +372,12 @@ class Settings:
     # in requests to that provider. Needs `summarizer` `anthropic` or `openai`.
     native: Literal["off", "prefer"] = "off"
     # Folder of your own prompts, `<purpose>/v<N>.md`. Its newest versions replace the shipped ones.
-    prompts: Folder | None = None
+    prompts: Annotated[str | Path, Meta(title="a path to a folder")] | None = None
     # A requirement for each summary by a model. It follows the prompts `segment` and `rollup`.
     summary_instructions: Instructions | None = None
     summarize_thinking: bool = False  # Let summaries read what the agent thought.
     # TOML file with prices, windows and caches of models. It takes precedence over all others.
-    prices: TomlFile | None = None
+    prices: Annotated[str | Path, Meta(title="a path to a TOML file")] | None = None
 
     # -- Budget. All values are tokens.
     # Budget if a request names none. If you set it, it also caps a provider's window.
@@ -408,7 +393,7 @@ class Settings:
     ledger_share: Annotated[float, Meta(ge=0, le=0.5)] = 0.06  # Largest share of the ledger. 0 shows none.
     # What your own tools do, for the ledger and the plan: tables of `tool`, `kind`, `key` and `operation`. JSON in the
     # environment.
-    ledger_rules: ToolTable = ()
+    ledger_rules: Annotated[tuple[LedgerRule, ...], Meta(title=_RULES)] = ()
     importance_threshold: ClosedShare = 0.6  # From this importance on `importance` keeps a group verbatim.
     start_at: ClosedShare = 0.5  # Share of the high water at which background summaries begin.
     max_messages: Positive | None = None  # Largest number of messages in a view. Groups stay whole.
@@ -448,7 +433,7 @@ class Settings:
     max_calls_per_session: Count | None = None
     max_input_tokens_per_session: Count | None = None  # Largest number of input tokens, likewise.
     # US dollars, likewise, at the list price of the model; the call that reaches them is the last.
-    max_cost_per_session: Dollars | None = None
+    max_cost_per_session: Annotated[float, Meta(gt=0, lt=100_000)] | None = None
     max_wait: Seconds = 0.0  # Seconds that an activation may wait for missing summaries.
 
     # -- Counting tokens

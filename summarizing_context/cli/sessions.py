@@ -36,14 +36,11 @@ from summarizing_context.stores.private_files import open_private
 
 def with_store(settings: Settings, act: Callable[[SessionStore], Awaitable[T]], *, read_only: bool = True) -> T:
     """Return what `act` makes of the opened store. One that is only read must be there."""
-    from summarizing_context.assembly import open_store
+    from summarizing_context.adapters.open_sessions import opened_store
 
     async def within() -> T:
-        opened = await open_store(settings.store, read_only=read_only)
-        try:
+        async with opened_store(settings.store, read_only=read_only) as opened:
             return await act(opened)
-        finally:
-            await opened.close()
 
     if read_only and not (is_address(settings.store) or Path(settings.store).exists()):
         raise StoreError(f"{shown_store(settings.store)}: there is no such file; check --store")

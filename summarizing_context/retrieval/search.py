@@ -135,14 +135,14 @@ class Memory:
         read = query if len(query) <= 16_000 else f"{query[:8_000]} {query[-8_000:]}"
 
         def ranked() -> list[MemoryEntry]:
-            asked, words, found = stems(read), {*words_of(read)}, []
+            asked, words, found = stems(read), {*search_words(read)}, []
             for one in kept:
                 if (score := near.get(one.id)) is None:
                     held = stems(one.content)
                     score = (len(asked & held) / max(min(len(asked), len(held)), 4)) ** 0.25
                 if score or one.id in near:
                     entry = MemoryEntry(one.id, one.content, one.metadata, score, one.created_at, one.updated_at)
-                    found.append((-score, -len(words.intersection(words_of(one.content))), entry))
+                    found.append((-score, -len(words.intersection(search_words(one.content))), entry))
             return [entry for *_, entry in sorted(found, key=lambda one: one[:2])]
 
         return (await anyio.to_thread.run_sync(ranked) if kept else []), near

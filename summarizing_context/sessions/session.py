@@ -97,8 +97,8 @@ class CacheLedger:
     def __init__(self, session: Session, models: ModelTable) -> None:
         self._session, self._models = session, models
         self._last: dict[str, Sent] = {}  # by the key of the view
+        self._newest: Sent | None = None  # until the provider has told of it
         self._waiting: list[tuple[Sent, Took | None]] = []  # still to be counted
-        self._is_open = False  # of the last of them the provider has told nothing yet
         self._counted = CacheFigures()
         self._is_cached = False  # a provider has told of its cache
 
@@ -122,21 +122,21 @@ class CacheLedger:
         sent = self._last[mine] = self._last[plain] = Sent(*asked, tokens, whole, kept, plain_kept, is_warm)
         while len(self._last) > 16:  # a session keeps fewer views than that
             del self._last[next(iter(self._last))]
-        self._waiting.append((sent, None))
-        self._is_open = True
+        if self._newest is not None:
+            self._waiting.append((self._newest, None))
+        self._newest = sent
 
     def tell(self, took: Took) -> None:
         """Note what the provider has told of the view that went out last; where it took nothing, it had failed."""
-        if self._is_open:
-            sent, _ = self._waiting.pop()
-            self._waiting += [(sent, took)] if took.total else []
-            self._is_open = False
+        if self._newest is not None and took.total:
+            self._waiting.append((self._newest, took))
+        self._newest = None
 
     def figures(self) -> CacheFigures:
         """Return the figures as they stand now; of a request without a reply yet, what it is taken to take."""
-        while len(self._waiting) > self._is_open:
+        while self._waiting:
             self._counted = self._with(*self._waiting.pop(0))
-        return self._with(*self._waiting[0]) if self._is_open else self._counted
+        return self._counted if self._newest is None else self._with(self._newest, None)
 
     def _with(self, sent: Sent, told: Took | None) -> CacheFigures:
         """Return the figures with one more request."""
@@ -146,9 +146,7 @@ class CacheLedger:
         def estimate(total: int, kept: int) -> Took:  # of whose beginning so much is in the cache
             read = kept if kept >= cache.min_tokens else 0
             rest = total - read
-            if (
-                price is None or price.cache_write is None or total < cache.min_tokens
-            ):  # what is not read is plain input
+            if price is None or price.cache_write is None or total < cache.min_tokens:  # the rest is plain input
                 return Took(rest, read)
             return Took(0, read, 0, rest) if sent.lifetime > cache.seconds() else Took(0, read, rest)
 

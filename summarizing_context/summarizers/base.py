@@ -56,17 +56,17 @@ class CallStatistics:
     """What calling the summarizer has come to, since it was made."""
 
     model_calls: int = 0  # attempts sent, those that failed too
-    input_tokens: int = 0  # of attempts that got a reply or are under way; as reported, else estimated
-    output_tokens: int = 0
+    model_input_tokens: int = 0  # of attempts that got a reply or are under way; as reported, else estimated
+    model_cached_tokens: int = 0  # of the input, what the provider read from its prompt cache
+    model_output_tokens: int = 0
     refused_replies: int = 0
-    failed_jobs: int = 0  # given up after at least one call
     breaker: BreakerState = "closed"
     last_error: str | None = None  # one short line without message text
-    cached_tokens: int = 0  # of the input, what the provider read from its prompt cache
     dropped_lines: int = 0  # and clauses, out of summaries, for they held literals that the source does not hold
     refused_input_tokens: int = 0  # of the input and output, what calls for refused replies took
     refused_output_tokens: int = 0
-    cap_ends_in: float = 0.0  # seconds until the caps let a call through; inf for never in this session
+    cap_reached: bool = False  # no call is let through now
+    cap_ends_in: float | None = None  # seconds until one is; None for a cap of the session, or none
 
 
 class Caller(Protocol):

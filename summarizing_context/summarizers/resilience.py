@@ -128,12 +128,12 @@ class Gate:
         self._spent = [call for call in self._spent if call.at + 3600 > now]
         later = self._spent[0].at + 3600 - now if self._spent else inf  # then the oldest counts no more
         used = sum(call.tokens for call in self._spent) + tokens
-        cost = self.price.cost(figures.input_tokens, figures.output_tokens, figures.cached_tokens)
+        cost = self.price.cost(figures.model_input_tokens, figures.model_output_tokens, figures.model_cached_tokens)
         waits = (
             later if len(self._spent) >= hour_calls else 0.0,
             0.0 if used <= hour_tokens else later if tokens <= hour_tokens else inf,
             inf if figures.model_calls >= most_calls else 0.0,
-            inf if figures.input_tokens + tokens > most_tokens else 0.0,
+            inf if figures.model_input_tokens + tokens > most_tokens else 0.0,
             inf if cost >= most_cost else 0.0,
         )
         return dict(zip(self._caps, waits, strict=True))
@@ -152,7 +152,9 @@ class Gate:
 
     def statistics(self, now: float) -> CallStatistics:
         state: BreakerState = "open" if self.quiet(now) else "half_open" if self.tripped else "closed"
-        return replace(self.figures, breaker=state, cap_ends_in=self.room_in(now))
+        ends_in = self.room_in(now)
+        left = ends_in if 0 < ends_in < inf else None
+        return replace(self.figures, breaker=state, cap_reached=ends_in > 0, cap_ends_in=left)
 
     def admit(self, now: float, tokens: int, *, may_probe: bool) -> Call:
         """Count a call that is about to be sent, or raise `NotAdmitted`. A closed breaker lets the next attempt of a
@@ -170,12 +172,12 @@ class Gate:
         self._spent.append(call)
         self._next = 1
         self.figures.model_calls += 1
-        self.figures.input_tokens += tokens
+        self.figures.model_input_tokens += tokens
         return call
 
     def correct(self, call: Call, tokens: int) -> None:
         """Put what the provider reported in place of the estimate."""
-        self.figures.input_tokens += tokens - call.tokens
+        self.figures.model_input_tokens += tokens - call.tokens
         call.tokens = tokens
 
     def succeeded(self, call: Call) -> None:
@@ -408,7 +410,6 @@ class ResilientSummarizer:
         except Exception as error:
             if not run.kept.text:  # what is left of a refused reply serves
                 failure = run.failure or error
-                self._figures.failed_jobs += run.failure is not None
                 kind = next((kind for kind in _KINDS if isinstance(failure, kind)), SummarizerError)
                 reason = str(failure) if isinstance(failure, NotAdmitted) else describe_failure(failure)
                 raise kind(
@@ -452,8 +453,8 @@ class ResilientSummarizer:
         if said.input_tokens is not None:
             self._gate.correct(call, said.input_tokens)
         call.output_tokens = said.output_tokens or estimate_text(said.text[:200_000])
-        self._figures.output_tokens += call.output_tokens
-        self._figures.cached_tokens += said.cached_tokens or 0
+        self._figures.model_output_tokens += call.output_tokens
+        self._figures.model_cached_tokens += said.cached_tokens or 0
         return reply
 
     async def _attempt(self, run: _Run) -> None:
