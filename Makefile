@@ -51,7 +51,7 @@ $(HOSTS)/.ready: pyproject.toml constraints.txt
 	@touch $@
 
 test-hosts: $(HOSTS)/.ready ## the adapters and their pages with the real packages of their hosts, in .venv-hosts
-	$(HOSTS)/bin/python -m pytest -n 2 --dist worksteal tests/hosts tests/cli/test_wrong_input.py tests/docs/test_docs.py
+	$(HOSTS)/bin/python -m pytest -n 2 --dist worksteal tests/hosts tests/cli/test_main.py tests/docs/test_docs.py
 
 $(OLDEST)/.ready: pyproject.toml tests/hosts/oldest.txt
 	$(PYTHON) -m venv $(OLDEST)

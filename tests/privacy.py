@@ -1,7 +1,5 @@
 """Who may read what a test has written."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 

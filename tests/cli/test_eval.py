@@ -36,7 +36,6 @@ def test_transcripts_without_labels_are_run_and_runs_are_compared(run: Runner, f
     assert (compared.status, compared.document["worse"]) == (0, False)
     said = {one["words"] for one in compared.document["changes"] if one["what"] == "held"}
     assert said == {"equal on every question, 2 sessions"}
-
     config.write_text('{"segment_target": 900, "segment_max": 1200, "segment_min": 300}', encoding="utf8")
     assert run("eval", "run", *place, 1, "--config", config, "--out", tmp_path / "b").status == 0
     settings = json.loads((tmp_path / "b" / "report.json").read_text("utf8"))["settings"]

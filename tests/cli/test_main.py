@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -53,31 +54,6 @@ def test_an_empty_path_is_refused_on_one_line(run: Runner):
             ran = run(*words, empty)
             assert (ran.status, ran.out) == (2, "")
             assert EMPTY.fullmatch(ran.err), words
-
-
-def test_each_failure_has_its_status_and_one_line(run: Runner, tmp_path: Path):
-    store = fill_store(tmp_path / "run.db", "s1", PAIR)
-    (tmp_path / "notes").write_text("these are notes, no database at all " * 10)
-    log = write_transcript(tmp_path / "log.jsonl", PAIR)
-
-    def fails(command: str, status: int) -> None:
-        ran = run(*command.split())
-        (said,) = [line for line in ran.err.splitlines() if not line.startswith("Replaying")]
-        assert (ran.status, ran.out, said.startswith("error: ")) == (status, "", True), ran
-
-    fails(f"view s1 --store {store} --config {tmp_path}/none.toml", 2)  # what is given is wrong
-    fails(f"undo s1 --store {store}", 2)
-    fails(f"view s1 --store {store} --budget 1", 3)  # a view is refused
-    fails(f"view s1 --store {tmp_path}/none.db", 4)  # the store, or the environment
-    fails(f"view s1 --store {tmp_path}/notes", 4)
-    fails(f"replay {log} --json {tmp_path}/none/figures.json", 4)
-    assert not (tmp_path / "none.db").exists()  # nothing is made
-
-    async def held() -> None:
-        async with open_context(Settings(store=store, session_id="s1")):
-            await anyio.to_thread.run_sync(fails, f"pin s1 0 --store {store}", 4)
-
-    anyio.run(held)
 
 
 INTERRUPTED = """
@@ -136,7 +112,6 @@ def test_one_prompt_is_shown_with_its_text_and_a_folder_of_the_user_goes_first(r
     assert [row["name"] for row in listed] == names()
     assert all(100 < row["fixed_tokens"] <= (600 if row["name"] == "rules/v1" else 450) for row in listed)
     assert load("segment/v3").hash[:12] in run("prompts", "list").out
-
     mine, own = ("--prompts", tmp_path / "mine"), tmp_path / "mine" / "segment" / "v9.md"
     own.parent.mkdir(parents=True)
     own.write_text("---\npurpose: Mine.\n---\n{{max_tokens}} \x1b[31mtokens", encoding="utf8")
@@ -175,9 +150,144 @@ def test_what_serves_says_in_a_line_of_json_what_where_and_with_which_token(tmp_
         assert Path(said["token_file"]).read_text().strip() in said["urls"]["ANTHROPIC_BASE_URL"]
 
 
-def test_a_command_behind_a_proxy_says_it_in_a_file(tmp_path: Path):
-    place = ["--store", str(tmp_path / "run.db"), "--json", str(tmp_path / "at.json")]
-    show = f"print(open({str(tmp_path / 'at.json')!r}).read())"
-    ran = run_python(["-m", "summarizing_context", "proxy", "run", *place, "--", sys.executable, "-c", show])
-    said = json.loads(next(line for line in ran.stdout.splitlines() if line.startswith("{")))
-    assert (said["serves"], said["command"][0]) == ("proxy", sys.executable)
+# What is wrong with the arguments of any command: told on one line, with the status of bad input
+
+WRONG = """
+repaly                                                        | replay
+replay {log} --buget 1                                        | --budget
+replay {none}                                                 | no such file or folder; check the path
+replay --budget 1k                                            | PATH
+replay {empty}                                                | holds no message
+replay {log} --format codex                                   | no message of the format codex; take --format auto
+import {log} --store {store} --format codex                   | no message of the format codex; take --format auto
+replay {log} --budget 1k --strategy truncat                   | truncate
+replay {log} --budget 1k --summarizer host                    | take extractive
+replay {log} --budget 4k --dry-run                            | name the model that summarizes
+replay {log} --budget 4k --dry-run --summarizer anthropic     | --model
+replay {log} --format gemnii                                  | gemini
+replay {log} --model m --summarizer extractive                | asks no model
+replay {log} --prompts {none}                                 | is not a folder
+replay {log} --prompts {mine}                                 | name the model
+demo --budget many                                            | 'many' is not a number of tokens; write it like 16000
+demo --budget 0                                               | is not a number of tokens
+import {log} --store :memory:                                 | name a store
+view s1                                                       | --store
+view s3 --store {store}                                       | did you mean 's1'
+status shirt --store {store}                                  | there is no session 'shirt'
+search s1 hello --store {store} --project                     | the session has none
+sessions remove                                               | remove
+sessions delete s11 --store {store} --yes                     | did you mean
+expand s2 0 --store {store}                                   |
+expand s1 0 x --store {store}                                 | behind the node
+unpin s1 nothing --store {store}                              |
+restore s1 c99 --store {store}                                | no checkpoint
+checkpoint s1 c12 --store {store}                             |
+fork s1 c1 --store {store}                                    |
+prompts show segmen                                           | there are
+prompts render segment                                        | TRANSCRIPT
+prompts render segment {log} --format codxe                   | codex
+prompts render answers {log}                                  | this log makes 0 such requests
+prompts list --prompts {mine}                                 | is not a folder that holds a prompt
+eval run                                                      | SOURCE
+eval run {none}                                               | no such file
+eval run {cut}                                                | cut.jsonl:1
+eval run beam:{none}                                          | cannot be read
+eval run real                                                 | stands in a checkout
+eval run {log} --arms ours,nothing                            | there is no arm 'nothing'
+eval run {log} --format gemini --out {none} --model m --dry-run | a content without a list of parts
+eval ask {log} --format gemini --model m --judge-model n      | a content without a list of parts
+eval ask {log} --model m                                      | --judge-model: name the model
+tune {log} --format gemini --model m --propose 2              | a content without a list of parts
+eval run {log} --dry-run                                      | without a model nothing is sent
+eval compare {mine} {mine}                                    | is not the report of a run
+tune {log} --cassette c.jsonl --propose 2                      | name the model that summarizes
+tune {log} --cassette c.jsonl --model m                       | say what to try
+proxy run --store {store} --lisen 8000 -- client              | --lisen: there is no such option
+continue s1 --store {store} --in codx                         | '--in': 'codx' is not one of
+worker --store {store}                                        | is no address
+tune {log} --cassette c.jsonl --prompts {mine}                | name the model that they are for
+eval ask {log} --dry-run --model m --judge-model m            | name another model
+eval ask {log} --dry-run --model m --judge-model n --arms hierarchical --budget 3 | there is no arm
+eval ask {log} --dry-run --model m --judge-model n --budget 900k| take a budget below
+eval ask {log} --dry-run --judge-model n                      | --model: name the model that summarizes
+inspect --store {store} --listen 0.0.0.0:0 --no-browser       | other machines
+inspect --store {store} --listen 0.0.0.0:0 --no-browser       | SSH tunnel
+view s1 --store {store} --config {none}/none.toml             |
+undo s1 --store {store}                                       |
+proxy                                                         | --store
+proxy --store x.db --listen 0.0.0.0:0                         | --token
+proxy --store x.db --listen 0.0.0.0:0 --token ''              | token
+proxy --store x.db --listen 0.0.0.0:0 --token short           | token
+proxy --store x.db --listen 0.0.0.0:0 --token 'sixteen signs !!'| token
+proxy --store x.db --listen nowhere:1                         | IP address
+proxy --store x.db --listen 0 --anthropic nothing             | --anthropic
+proxy --store x.db --listen 0 --openai ftp://host             | --openai
+proxy --store x.db --listen 0 --openai https://user:word@host | --openai
+proxy --store x.db --listen 0 --openai https://host?q=1       | --openai
+proxy --store x.db --listen 0 --budget many                   | --budget
+proxy run --store x.db -- no-such-command                     | no-such-command
+proxy --store x.db --listen 0 --model m --summarizer openai   | OPENAI_API_KEY
+proxy --store x.db --listen 0 --model m                       | OPENAI_API_KEY
+"""
+OTHERS = {
+    "view s1 --store {store} --budget 1": 3,  # a view is refused
+    "view s1 --store {none}": 4,  # the store, or the environment
+    "view s1 --store {notes}": 4,
+    "inspect --store {none} --no-browser": 4,
+    "replay {log} --json {none}/figures.json": 4,
+}
+ROWS: list[tuple[str, int, str]] = [
+    *((command.strip(), 2, hint.strip()) for command, hint in (line.split("|") for line in WRONG.splitlines() if line)),
+    *((command, status, "") for command, status in OTHERS.items()),
+]
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder, said = tmp_path_factory.mktemp("places"), [says("user", "hello"), says("assistant", "hi")]
+    fill_store(folder / "store", "s1", said)
+    (folder / "mine").mkdir()
+    (folder / "cut.jsonl").write_text('{"role": "us', encoding="utf8")
+    (folder / "notes").write_text("these are notes, no database at all " * 10)
+    logs = {name: write_transcript(folder / f"{name}.jsonl", rows) for name, rows in (("log", said), ("empty", []))}
+    return {name: folder / name for name in ("store", "none", "mine", "notes")} | logs | {"cut": folder / "cut.jsonl"}
+
+
+@pytest.mark.parametrize(("command", "status", "hint"), ROWS)
+def test_each_failure_has_its_status_and_one_line(run: Runner, places, command, status, hint, tmp_path, monkeypatch):
+    """One that helps; and nothing is made."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    ran = run(*shlex.split(command.format(**places)))
+    told = [line for line in ran.err.splitlines() if not line.startswith(("Replaying", "Dry run", "Importing"))]
+    assert (ran.status, ran.out, len(told)) == (status, "", 1), ran
+    assert told[0].startswith("error: ")
+    assert hint in told[0]
+    assert not {"/context", "()"} & set(told[0].replace("'", " ").split())
+    assert not places["none"].exists()
+
+
+async def test_a_session_that_is_open_elsewhere_is_not_changed(run: Runner, places):
+    async with open_context(Settings(store=places["store"], session_id="s1")):
+        ran = await anyio.to_thread.run_sync(run, "pin", "s1", "0", "--store", places["store"])
+    assert (ran.status, ran.out, ran.err.startswith("error: "), ran.err.count("\n")) == (4, "", True, 1)
+
+
+POSTGRESQL = "postgresql://agents@127.0.0.1:1/agents"
+
+
+@pytest.mark.parametrize(
+    ("command", "store", "said"),
+    [
+        *((command, POSTGRESQL, "needs psycopg; install it with") for command in ("worker", "sessions list")),
+        ("mcp", "{store}", "pip install 'summarizing-context[mcp]'"),
+    ],
+)
+def test_a_missing_package_is_named(run: Runner, places, command: str, store: str, said: str, monkeypatch):
+    monkeypatch.setattr("summarizing_context.assembly.find_spec", lambda name: None)
+    for name in [name for name in sys.modules if f"{name}.".startswith(("mcp.", "summarizing_context.adapters.mcp."))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    ran = run(*command.split(), "--store", store.format(**places))
+    assert (ran.status, said in " ".join(ran.err.split())) == (4, True)

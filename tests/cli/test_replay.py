@@ -124,8 +124,7 @@ def test_a_second_import_adds_what_is_new_and_keeps_another_session_of_the_name_
     store, path = ("--store", tmp_path / "logs.db"), tmp_path / "log.jsonl"
 
     def imported(messages: list[dict[str, Any]]) -> tuple[str, int, int]:
-        document = run("import", write_transcript(path, messages), *store, "--json", "-").document
-        (row,) = document["sessions"]
+        (row,) = run("import", write_transcript(path, messages), *store, "--json", "-").document["sessions"]
         return row["session_id"], row["messages"], row["added"]
 
     with monkeypatch.context() as patch:
@@ -156,7 +155,6 @@ def test_the_demo_keeps_the_laws_and_finds_the_beginning(run: Runner, tmp_path: 
     assert sum(answer["without"] for answer in document["questions"]) < sum(found.values())
     assert document["sent_tokens"] * 5 < document["whole_history_sent_tokens"]
     assert 0 < document["dollars"] < document["whole_history_dollars"]
-
     # What a person reads: answers, costs, and what to type next.
     assert ran.err.startswith("Replaying the demo session: ")
     headings = ("What happened", "no view waits for a model", "still answers", "newest", "Never push to main")
@@ -167,7 +165,6 @@ def test_the_demo_keeps_the_laws_and_finds_the_beginning(run: Runner, tmp_path: 
     assert [run(*command).status for command in commands[:2]] == [0, 0]
     table = [line for line in ran.out.splitlines() if line.startswith(" ") and str(tmp_path) not in line]
     assert max(map(len, table)) <= 80
-
     ran = run("demo", "--budget", 100)  # in which no view fits
     assert (ran.status, "give a larger --budget" in ran.out) == (3, True)
     assert not any(words in ran.out for words in ("the whole session fits", "What to type next"))

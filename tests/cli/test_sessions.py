@@ -69,7 +69,6 @@ def test_a_view_has_its_budget_and_its_parts(store: Store):
         assert all(DEMO[at]["role"] == "user" for at in pins)
         assert tail == list(range(tail[0], len(DEMO)))
         assert pins or budget != 6_000
-
     shown, full = store.out("view s2"), store.out("view s2 --full")
     assert "\x1b" not in shown + full
     assert all(words in shown for words in ("2 messages", "hello ·[31m there"))
@@ -95,7 +94,6 @@ def test_a_stored_session_is_asked_and_summarized(store: Store):
     shown = store.out("expand s1 0 line")
     assert ("[message 0: user]" in shown, "\x1b" in shown) == (True, False)
     assert store.json("summarize s1 walrus --budget 8k")["activated"]
-
     id = store.json("pin s1", "Ursula bites")["id"]
     assert store.json("pins s1")["pins"][0]["text"] == "Ursula bites"
     assert store.json("compress s1 --budget 2k")["activated"]
@@ -122,7 +120,6 @@ def test_what_to_type_next_is_told_in_the_words_of_a_shell(store: Store):
 def test_a_file_of_settings_that_names_store_and_session_asks_for_neither(store: Store):
     config = store.path.with_name("agent.toml")
     config.write_text(f'[summarizing_context]\nstore = "{store.path}"\nsession_id = "s1"\n')
-
     given = ("--config", config, "--json", "-")
     assert store.run("status", *given).document["statistics"]["messages"] == len(LOG)
     id = store.run("pin", "Ursula", "bites", *given).document["id"]
@@ -158,7 +155,6 @@ def test_a_session_goes_back_to_a_checkpoint_and_forward_again(store: Store):
     listed = [one["name"] for one in store.json("checkpoints s1")["checkpoints"]]
     assert listed[:2] == ["start", f"before restoring {made['id']}"]
     assert "start" in store.out("checkpoints s1")
-
     store.out("fork s1 start s3")  # another session begins at the checkpoint
     assert store.found("s3 tables") == [("s3", 61)]
     assert {("s1", 61), ("s3", 61)} <= {*store.found("s1 tables --all")}

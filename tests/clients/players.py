@@ -16,8 +16,6 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import httpx2
-from starlette.requests import Request
-from starlette.responses import JSONResponse
 
 from evals.clients.rules import problem, unknown_tools, unmarked
 from evals.clients.upstream import canonical
@@ -27,7 +25,7 @@ from tests.clients.generated import BINDING, DIALECTS, Row, Session, odd_fields
 from tests.laws.builders import result
 from tests.laws.shapes import once
 from tests.proxy.clients import between
-from tests.proxy.fake import Fake
+from tests.proxy.fake import Fake, nothing
 
 SESSIONS = range(int(os.environ.get("GENERATED", "2")))  # seeds of the sessions that go through each door
 BUDGET = int(os.environ.get("BUDGET", "4000"))  # tokens of their views
@@ -140,15 +138,11 @@ async def proxy(session: Session) -> AsyncIterator[Send]:
     """A proxy on the loopback, in front of a provider that keeps what arrives."""
     number, path = 0, _PATHS[session.dialect]  # of the records that were read
 
-    async def behave(request: Request, raw: bytes) -> JSONResponse:
-        empty: dict[str, list[Row]] = {"content": [], "output": [], "choices": []}
-        return JSONResponse({"id": "r1", "model": "m", "role": "assistant", **empty})
-
     headers = {"x-claude-code-session-id": "s1", "session-id": "s1"}
     headers |= {"anthropic-beta": ",".join(session.betas)} if session.betas else {}
     given: Any = {"budget": session.budget, "settings": {"merge_user_rows": "alternating" in session.demands}}
     asking = httpx2.AsyncClient(trust_env=False, timeout=60)
-    async with between(Fake(behave=behave), **given) as (fake, address), asking as client:
+    async with between(Fake(behave=nothing), **given) as (fake, address), asking as client:
 
         async def send(body: Row) -> Arrived:
             nonlocal number

@@ -53,8 +53,7 @@ class Compacting:
     def _reply(self, request: Request) -> Json | Answer:
         path = request.path.partition("?")[0]
         if path.endswith("/messages"):
-            betas = request.headers.get("anthropic-beta", "").split(",")
-            self._check_anthropic(request.body, betas)
+            self._check_anthropic(request.body, request.headers.get("anthropic-beta", "").split(","))
             if request.body.get("compaction"):
                 return self._wished(request.body) or self._block(request.body)
             return _message([{"type": "text", "text": SUMMARY}], "end_turn", input_tokens=900, output_tokens=30)

@@ -1,6 +1,6 @@
 """The providers' protocols as tests see them: how a summarizer is made, where it calls, what a reply looks like.
 
-One more in `PROTOCOLS` runs through the suite of this folder; its replies that are no summary stand in `test_faults`.
+One more in `PROTOCOLS` runs through the suite of this folder; its replies that are no summary stand in `test_sdks`.
 """
 
 from collections.abc import Callable

@@ -71,8 +71,7 @@ class ProviderServer:
             writer.close()
 
     async def _read(self, reader: asyncio.StreamReader) -> Request:
-        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
-        first, *lines = head.strip().split("\r\n")
+        first, *lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").strip().split("\r\n")
         headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
         body = await reader.readexactly(int(headers.get("content-length", 0)))
         request = Request(len(self.requests), first.split(" ")[1], headers, json.loads(body or b"{}"))

@@ -104,21 +104,6 @@ def test_questions_that_cannot_be_used_are_asked_three_times_and_told(log, capsy
         assert said in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        (("--model", WRITER, "--judge-model", WRITER), "name another model"),
-        ((*MODELS, "--arms", "hierarchical", "--budget", "1500"), "there is no arm"),
-        ((*MODELS, "--budget", "900k"), "take a budget below"),
-        (("--judge-model", JUDGE), "--model: name the model that summarizes"),
-    ],
-)
-def test_wrong_arguments_are_explained_on_one_line(log, given, said, capsys):
-    assert command("eval", "ask", log, "--dry-run", *given) == 2
-    (told,) = capsys.readouterr().err.splitlines()
-    assert said in told
-
-
 def test_tuning_on_the_folder_has_answers_from_both_prompts_read_and_marked(log, tmp_path):
     prompt = kept_prompt(MINE, tmp_path / "mine")
     with serving_apart(answering) as server:

@@ -16,12 +16,8 @@ from summarizing_context.contrib.serving import bound_socket
 from tests.proxy.fake import Fake, served
 
 RESULT = "line of a file: def parse(tokens): return [token for token in tokens if token.kind != 'space']\n" * 12
-
 TOOL = {"name": "read", "description": "Read a file.", "input_schema": {"type": "object", "properties": {}}}
-
 FUNCTION = {"name": "read", "description": "Read a file.", "parameters": {"type": "object", "properties": {}}}
-
-
 OPEN: list[Any] = []  # clients of the SDKs; closed with the proxy
 
 
@@ -107,8 +103,7 @@ class ChatAgent(Agent):
         calls = self.history[-1].get("tool_calls") or ()
         rows = [{"role": "tool", "tool_call_id": call["id"], "content": RESULT} for call in calls]
         self.history += rows or [{"role": "user", "content": text}]
-        reply = await self.client.chat.completions.create(messages=self.history, **self.options)
-        said = reply.choices[0].message
+        said = (await self.client.chat.completions.create(messages=self.history, **self.options)).choices[0].message
         self.history.append(said.model_dump(include={"role", "content", "tool_calls"}, exclude_none=True))
 
 

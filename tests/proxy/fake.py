@@ -16,11 +16,8 @@ from evals.clients.rules import Seal, problem
 from evals.clients.upstream import provided
 
 served = provided  # an application on the loopback, by its address
-
 Behave = Callable[[Request, bytes], Awaitable[Response | None]]
-
 SEAL = Seal(b"of the fake")
-
 WORDS = "I read src/parser.py and src/lexer.py, and the tests of both. " * 12
 
 
@@ -38,8 +35,7 @@ class Fake:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         request = Request(scope, receive)
-        response = await self._answer(request, await request.body())
-        await response(scope, receive, send)
+        await (await self._answer(request, await request.body()))(scope, receive, send)
 
     async def _answer(self, request: Request, raw: bytes) -> Response:
         path, body = request.url.path, _json(raw)

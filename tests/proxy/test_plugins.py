@@ -3,7 +3,7 @@
 import json
 import shutil
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,10 @@ from summarizing_context.contrib.proxy.dialects import handover_line
 from tests.laws.builders import assistant, call, result, system, user
 from tests.proxy.clients import between, status
 from tests.proxy.fake import Fake
+from tests.proxy.test_wire import post
 
 BUDGET = 8_000
-
 TOKEN = "0123456789abcdef0123"
-
 FIRST = "Read the files. Never push to main."
 STEPS = [  # of an agent: the id of its call, what it says, and what it reads
     (f"call-{step}", f"Step {step}.", {"path": f"src/part_{step}.py"}, f"line {step} of the file\n" * 80)
@@ -43,36 +42,34 @@ def text(words: str) -> dict[str, Any]:
     return {"type": "text", "text": words}
 
 
-class Service:
-    """What a plug-in sees of the proxy."""
-
-    def __init__(self, address: str, client: httpx2.AsyncClient) -> None:
-        self.address, self.client = address, client
-
-    async def ask(self, messages: list[Any], session: str = "s", path: str = "/_view", **more: Any) -> Any:
-        body = {"model": "m", "messages": messages, **more}
-        answer = await self.client.post(f"{self.address}{path}", json=body, headers={"x-session-id": session})
-        assert answer.status_code in (200, 204)
-        return answer.json().get("messages") if answer.status_code == 200 else None
+async def ask(address: str, messages: list[Any], session: str = "s", path: str = "/_view", **more: Any) -> Any:
+    """What a plug-in gets from the proxy for the history of its client."""
+    body = {"model": "m", "messages": messages, **more}
+    async with httpx2.AsyncClient(trust_env=False, timeout=60) as client:  # without credentials
+        answer = await client.post(f"{address}{path}", json=body, headers={"x-session-id": session})
+    assert answer.status_code in (200, 204)
+    return answer.json().get("messages") if answer.status_code == 200 else None
 
 
-@asynccontextmanager
-async def service(
-    store: Path | str = ":memory:", fake: Fake | None = None, budget: int | None = BUDGET, **options: Any
-) -> AsyncIterator[Service]:
-    asking = httpx2.AsyncClient(trust_env=False, timeout=60)
-    async with between(fake, store=store, budget=budget, **options) as (_, address), asking as client:
-        yield Service(address, client)
+service = partial(between, budget=BUDGET)
+
+
+async def stored(store: Path, messages: list[dict[str, Any]]) -> str:
+    """Write a log, and return the line that stands for it."""
+    async with open_context(Settings(store=store, session_id="s1", max_tokens=BUDGET)) as context:
+        await context.set_messages(messages)
+        await context.get_messages_for_request()
+        return handover_line("s1", await context.get_messages())
 
 
 async def test_a_plug_in_gets_its_own_messages_by_place_and_summaries_for_the_rest():
     said = history(40)
-    async with service() as proxy:
-        assert await proxy.ask(said[:5]) is None  # a history that fits stays as it is
-        items = await proxy.ask(said)
-        grown = await proxy.ask([*said, assistant("All is read.")])
-        shorter = (await proxy.ask([*said[:7], user("word " * 20_000)], "other"))[-1]
-        told = await status(proxy.address)
+    async with service() as (_, address):
+        assert await ask(address, said[:5]) is None  # a history that fits stays as it is
+        items = await ask(address, said)
+        grown = await ask(address, [*said, assistant("All is read.")])
+        shorter = (await ask(address, [*said[:7], user("word " * 20_000)], "other"))[-1]
+        told = await status(address)
     assert grown == [*items, {"at": len(said)}]  # views grow at their end
     places = [item["at"] for item in items if "at" in item]
     assert places == sorted(places)
@@ -87,54 +84,46 @@ async def test_a_plug_in_gets_its_own_messages_by_place_and_summaries_for_the_re
 
 async def test_a_compaction_is_one_text_and_the_log_goes_on_behind_it(tmp_path):
     said, store = history(12), tmp_path / "proxy.db"
-    async with service(store) as proxy:
-        assert await proxy.ask(said, compact=True) is not None
+    async with service(store=store) as (_, address):
+        assert await ask(address, said, compact=True) is not None
         said += history(30)[1:]
-        items = await proxy.ask(said, compact=True)
+        items = await ask(address, said, compact=True)
         assert [item.get("at") for item in items[1:]] == list(range(len(said) - len(items) + 1, len(said)))
         assert items[0]["content"].startswith("[summarizing-context: the first ")
         assert "Never push to main" in items[0]["content"]
     now = [said[item["at"]] if "at" in item else item for item in items] + [user("Which port?")]
-    async with service(store) as proxy:  # another process
-        again = await proxy.ask(now, compact=True)
-        told = await status(proxy.address)
+    async with service(store=store) as (_, address):  # another process
+        again = await ask(address, now, compact=True)
+        told = await status(address)
     assert "Never push to main" in again[0]["content"]
     assert [session["messages"] for session in told["sessions"]] == [len(said) + 1]
 
 
 async def test_the_budget_is_that_of_the_model_as_the_client_knows_it():
     said = history(40)
-    async with service(budget=None) as proxy:
-        assert await proxy.ask(said, "one", context_window=100_000) is None
-        assert await proxy.ask(said, "two", context_window=9_000, max_tokens=1_000) is not None
+    async with service(budget=None) as (_, address):
+        assert await ask(address, said, "one", context_window=100_000) is None
+        assert await ask(address, said, "two", context_window=9_000, max_tokens=1_000) is not None
 
 
 async def test_a_line_about_messages_that_no_log_has_or_its_log_holds_no_longer_changes_nothing(tmp_path):
     store = tmp_path / "run.db"
     gone = await stored(store, history(40))
     await stored(store, [{**message, "content": "Another."} for message in history(40)])
-    async with service(store) as proxy:
+    async with service(store=store) as (_, address):
         for line in (gone, "[summarizing-context: the first 7 messages of session other, as 0123456789ab]"):
-            assert await proxy.ask([user(f"{line}\nGo on."), assistant("Read."), *history(40)], line[-9:]) is None
-        assert (await status(proxy.address))["failures"] == 0
+            assert await ask(address, [user(f"{line}\nGo on."), assistant("Read."), *history(40)], line[-9:]) is None
+        assert (await status(address))["failures"] == 0
     async with opened_store(store, read_only=True) as held:
         assert [info.session_id for info in await held.sessions()] == ["s1"]
-
-
-async def stored(store: Path, messages: list[dict[str, Any]]) -> str:
-    """Write a log, and return the line that stands for it."""
-    async with open_context(Settings(store=store, session_id="s1", max_tokens=BUDGET)) as context:
-        await context.set_messages(messages)
-        await context.get_messages_for_request()
-        return handover_line("s1", await context.get_messages())
 
 
 @pytest.mark.parametrize("compact", [False, True])
 async def test_messages_that_a_client_has_not_come_as_a_record_that_tells_who_said_what(compact, tmp_path):
     store = tmp_path / "run.db"
     line = await stored(store, [system("The old prompt."), *history(40)])
-    async with service(store) as proxy:
-        [ours, newest] = await proxy.ask([user(line), assistant("Read.")], compact=compact)
+    async with service(store=store) as (_, address):
+        [ours, newest] = await ask(address, [user(line), assistant("Read.")], compact=compact)
     assert newest == {"at": 1}
     assert ours["role"] == "user"
     assert "The old prompt." not in ours["content"]
@@ -147,14 +136,14 @@ async def test_messages_that_a_client_has_not_come_as_a_record_that_tells_who_sa
 async def test_a_compaction_that_no_provider_gets_counts_as_no_request():
     """And without credentials, no provider is asked for a summary."""
     fake, tools = Fake(), [{"type": "function", "function": {"name": "read"}}]
-    async with service(fake=fake, lends=True) as proxy:
+    async with service(fake, lends=True) as (_, address):
         for compact in (False, True):
-            assert await proxy.ask(history(40), tools=tools, compact=compact) is not None
-        await proxy.ask(history(40), path="/v1/chat/completions", tools=tools)
-        told = await status(proxy.address)
+            assert await ask(address, history(40), tools=tools, compact=compact) is not None
+        await ask(address, history(40), path="/v1/chat/completions", tools=tools)
+        told = await status(address)
         [session] = told["sessions"]
         for _ in range(3):
-            await proxy.ask(history(40), "other", "/v1/chat/completions")
+            await ask(address, history(40), "other", "/v1/chat/completions")
     assert len([seen for seen in fake.seen if seen["raw"]]) == 4  # the requests of the client alone
     assert session["cache"]["requests"] == told["requests"] == session["requests"] == 1
     assert told["plugin_views"] == session["plugin_views"] == 2
@@ -168,11 +157,11 @@ async def test_a_history_that_is_too_long_to_be_read_and_one_without_the_token_a
         for _ in range(20):
             yield b" " * 100
 
-    async with service() as proxy:
+    async with service() as (_, address):
         for content in (b" " * 2_000, pieces()):
-            assert (await proxy.client.post(f"{proxy.address}/_view", content=content)).status_code == 413
-    async with service(token=TOKEN) as proxy:
-        assert (await proxy.client.post(f"{proxy.address}/_view", json={"messages": []})).status_code == 401
+            assert (await post(address, "/_view", content)).status_code == 413
+    async with service(token=TOKEN) as (_, address):
+        assert (await post(address, "/_view", '{"messages": []}')).status_code == 401
 
 
 # The files that are installed, in a JavaScript of its own with hosts that are made up
@@ -190,8 +179,8 @@ def run_plugin(own_home: Path) -> Any:
 
     async def run(client: str, given: Any = None, driver: str = "", at: str = "") -> Any:
         if not at:
-            async with service(token=TOKEN) as proxy:
-                return await run(client, given, driver, proxy.address)
+            async with service(token=TOKEN) as (_, address):
+                return await run(client, given, driver, address)
         told = own_home / "told.json"
         assert main(["install", client, "--yes", "--listen", at.rpartition(":")[2], "--json", str(told)]) == 0
         shutil.copy(json.loads(told.read_text())["files"][-1], module := own_home / "plugin.mjs")
@@ -346,8 +335,7 @@ async def test_claude_code_keeps_of_a_row_what_the_view_shows(run_plugin):
     answers = {"role": "user", "text": "Stop.", "toolUses": [], "toolResults": [result]}
     rows = [{**calls, "handle": "a"}, {**answers, "handle": "b"}]
     for places, shown in (([2], [{**answers, "toolResults": []}]), ([0, 1], [calls, {**answers, "text": ""}])):
-        ours = [{"role": "user", "content": "Summaries."}, *({"at": at} for at in places)]
-        answer = json.dumps({"messages": ours})
+        answer = json.dumps({"messages": [{"role": "user", "content": "Summaries."}, *({"at": at} for at in places)]})
         answered = f"const fetched = async () => ({{ status: 200, text: {json.dumps(answer)} }})\n"
         driver = answered + CLAUDE.replace("const fetched", "const unused")
         told = await run_plugin("claude-code", rows, driver, at="127.0.0.1:9")
@@ -363,8 +351,8 @@ async def test_a_session_goes_on_in_another_client_with_its_whole_log(tmp_path, 
     prompt = json.loads(told.read_text())["prompt"]
     assert "<summary messages=" in prompt
     assert "line 39 of the file" in prompt
-    async with service(store) as proxy:
-        items = await proxy.ask([user(prompt), assistant("All is read.")])
+    async with service(store=store) as (_, address):
+        items = await ask(address, [user(prompt), assistant("All is read.")])
     async with open_context(Settings(store=store, session_id="s1"), read_only=True) as context:
         log = await context.get_messages()
     assert len(log) == 82
