@@ -108,42 +108,14 @@ def test_a_session_asks_only_its_base_url_for_summaries_memories_rules_and_vecto
     assert asked(server) >= {WRITER, "vectors"}
 
 
-# `check`: one call says whether the summarizer answers, and if not, why.
 KEY, MODEL = "sk-secret-0123456789", "model-of-the-test"
 
 
-@pytest.fixture(params=["openai", "anthropic"])
-def check(request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Run the command for a server that answers so: the exit status, what it says as JSON, the server, its requests.
-    Without an answer, the command has no key."""
-
-    def run(answer: Answer | None) -> tuple[int, dict[str, Any], list[Any]]:
-        for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
-            monkeypatch.setenv(name, KEY) if answer else monkeypatch.delenv(name, raising=False)
-        with serving_apart(lambda _: answer) as one:
-            base = f"{one.root}/v1" if request.param == "openai" else one.root
-            given = ["--summarizer", request.param, "--model", MODEL, "--base-url", base, "--json", "-"]
-            status = main(["check", *given])
-        shown = capsys.readouterr().out
-        assert KEY not in shown
-        assert json.loads(shown)["ok"] == (status == 0)
-        said = json.loads(shown)["summarizer"]
-        assert said["host"] == (one.root.removeprefix("http://") if one.requests else None)
-        return status, said, one.requests
-
-    return run
-
-
-def test_a_summarizer_that_answers_passes_with_one_call(check):
-    status, said, (request,) = check(Answer())
-    assert (status, said["problem"], said["model"], request.body["model"]) == (0, None, MODEL, MODEL)
-    assert len(json.dumps(request.body)) < 400, "a handful of tokens"
-    assert said["input_tokens"] == 900, "as the provider has counted"
-
-
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
 @pytest.mark.parametrize(
     ("answer", "problem"),
     [
+        (Answer(), None),
         (None, "(OPENAI|ANTHROPIC)_API_KEY"),  # which is missing
         (Answer(401), "refuses the key"),
         (Answer(404), "does not know the model, or the address is wrong"),
@@ -152,13 +124,27 @@ def test_a_summarizer_that_answers_passes_with_one_call(check):
         (Answer(ending="stall"), "time|0.3 seconds"),
     ],
 )
-def test_what_is_wrong_is_said(check, monkeypatch, answer, problem):
-    if problem.startswith("time"):
+def test_one_call_tells_whether_a_summarizer_answers_and_if_not_why(provider, answer, problem, capsys, monkeypatch):
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
+        monkeypatch.setenv(name, KEY) if answer else monkeypatch.delenv(name, raising=False)
+    if answer and answer.ending == "stall":
         monkeypatch.setenv("SUMMARIZING_CONTEXT_CALL_TIMEOUT", "0.3")
-    status, said, requests = check(answer)
-    assert (status, len(requests)) == (1, answer is not None)
-    assert re.search(problem, said["problem"])
+    with serving_apart(lambda _: answer) as server:
+        base = f"{server.root}/v1" if provider == "openai" else server.root
+        given = ["--summarizer", provider, "--model", MODEL, "--base-url", base, "--json", "-"]
+        assert main(["check", *given]) == (problem is not None)
+    shown = capsys.readouterr().out
+    assert KEY not in shown
+    said = json.loads(shown)["summarizer"]
+    assert (json.loads(shown)["ok"], said["model"]) == (problem is None, MODEL)
+    assert said["host"] == (server.root.removeprefix("http://") if server.requests else None)
+    assert [request.body["model"] for request in server.requests] == [MODEL] * (answer is not None)
+    assert all(len(json.dumps(request.body)) < 400 for request in server.requests), "a handful of tokens"
     assert said["status"] == (answer.status if answer and answer.status >= 400 else None)
+    if problem is None:
+        assert (said["problem"], said["input_tokens"]) == (None, 900), "as the provider has counted"
+    else:
+        assert re.search(problem, said["problem"])
 
 
 # A folder of `eval ask`: bad replies are asked again, and damaged files are named with the way out.

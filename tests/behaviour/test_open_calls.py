@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from summarizing_context import OpenCall, Settings
+from summarizing_context import Settings
 from summarizing_context.testing import ScriptedSummarizer
 from tests.behaviour.contexts import begun, said
 from tests.laws.builders import Message, assistant, call, result, results, user
@@ -31,36 +31,29 @@ def opened(folder: Path, *rows: Message, **given: Any) -> Any:
     return begun(rows, of=Settings, store=folder / "run.db", max_tokens=8_000, count_tokens=None, **given)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-async def test_open_calls_tell_all_that_is_needed_to_run_a_call_again(shape: str, tmp_path: Path):
-    async with opened(tmp_path, TASK, calling(shape, "a", "b", "c"), answering(shape, "b")):
+@pytest.mark.parametrize(("shape", "arguments"), [*((shape, None) for shape in SHAPES), ("openai", '{"n": ')])
+async def test_open_calls_tell_all_that_is_needed_to_run_a_call_again(shape, arguments, tmp_path: Path):
+    """Also where arguments are no JSON, and who only looks changes nothing."""
+    made = calling(shape, "a", "b", "c")
+    for called in made["tool_calls"] if arguments else ():
+        called["function"]["arguments"] = arguments
+    async with opened(tmp_path, TASK, made, answering(shape, "b")):
         pass
-    async with opened(tmp_path) as context:
+    async with opened(tmp_path, read_only=True) as context:
         found = context.open_calls()
-        assert [(call.message, call.id, call.name, call.arguments) for call in found] == [
-            (1, id, "run", {"n": id}) for id in "ac"
-        ]
-        for call in found:
-            assert call.result(f"the result of {call.id}") == answering(shape, call.id)
-            await context.add_message(call.result(f"the result of {call.id}"))
+        told = [(called.message, called.id, called.name, called.arguments) for called in found]
+        assert told == [(1, id, "run", arguments or {"n": id}) for id in "ac"]
+        assert refusals(await context.get_messages_for_request()) == []
+    async with opened(tmp_path) as context:
+        assert context.open_calls() == found
+        for called in found:
+            assert called.result(f"the result of {called.id}") == answering(shape, called.id)
+            await context.add_message(called.result(f"the result of {called.id}"))
         assert context.open_calls() == []
         view = await context.get_messages_for_request()
         assert view == await context.get_messages()
         assert refusals(view) == []
         assert not context.statistics().repairs
-
-
-async def test_arguments_that_are_no_json_are_given_as_the_model_wrote_them_and_to_look_changes_nothing(tmp_path):
-    broken = calling("openai", "a")
-    broken["tool_calls"][0]["function"]["arguments"] = '{"n": '
-    async with opened(tmp_path, TASK, broken):
-        pass
-    async with opened(tmp_path, read_only=True) as context:
-        assert context.open_calls() == [OpenCall(1, "a", "run", '{"n": ')]
-        assert refusals(await context.get_messages_for_request()) == []
-    async with opened(tmp_path) as context:
-        await context.add_message(answering("openai", "a"))
-        assert await context.get_messages_for_request() == await context.get_messages()
 
 
 async def test_calls_that_this_process_made_last_stay_in_flight_until_something_else_follows():
