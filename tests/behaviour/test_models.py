@@ -1,12 +1,13 @@
-"""Prices, windows and prompt caches of models: what the package knows, the user's own tables, what calls cost."""
+"""A user's files of settings and of models; prices, windows and prompt caches of models, and what calls cost."""
 
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from summarizing_context import Settings, SettingsError, SummarizingContext, SummaryReply, load_models, open_context
+from summarizing_context import Settings, SettingsError, SummarizingContext, SummaryReply, load_models
 from summarizing_context.testing import ScriptedSummarizer, default_summary
 from tests.behaviour.contexts import Clock, Provider, begun, said
 from tests.laws.builders import Message, session, user
@@ -74,7 +75,6 @@ AS_OF = "as_of = 2026-05-06\n"
 WRONG = [
     ("input = -1\noutput = 2", "`float` >= 0.0 - at `$.input`"),
     ("input = 1\noutput = 2\ninptu = 3", "unknown field `inptu`"),
-    ("input = 1", "missing required field `output`"),
     ("input = inf\noutput = 1", "`float` <= 1000000.0 - at `$.input`"),
     ("input = 1\noutput = true", "got `bool` - at `$.output`"),
     ("input = 1\noutput = 2\nsteps = [{ above = 9, input = 2 }]", "`output` - at `$.steps[0]`"),
@@ -127,10 +127,10 @@ def asking(model: str = "claude-opus-5-5", lifetime: float | str | None = None, 
     return Provider("p", model, context_window=window, cache_lifetime=lifetime)
 
 
-def opened(clock: Clock | None = None, **settings: Any) -> Any:
-    sizes: Any = {"segment_min": 200, "segment_target": 400, "segment_max": 800, "safety_margin": 0}
-    made = Settings(token_counter="estimate", reserved_output=0, **sizes, **settings)
-    return open_context(made, clock=(clock or Clock()).now)
+opened = partial(
+    begun, of=Settings, count_tokens=None, token_counter="estimate", reserved_output=0, safety_margin=0,
+    segment_min=200, segment_target=400, segment_max=800,
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def opened(clock: Clock | None = None, **settings: Any) -> Any:
 )
 async def test_a_cache_counts_as_cold_when_the_provider_has_given_it_up(provider, idle_after, lives):
     clock = Clock()
-    async with opened(clock, max_tokens=4_000, idle_after=idle_after) as context:
+    async with opened(clock=clock.now, max_tokens=4_000, idle_after=idle_after) as context:
         for at, message in enumerate(session(7, 100)):
             await context.add_message(message)
             if at % 5:
@@ -208,30 +208,25 @@ async def test_what_the_provider_told_is_counted_and_priced_beside_a_plain_clien
 
 
 async def test_views_cost_less_than_the_whole_history_until_its_window_is_full():
-    async with opened(max_tokens=8_000) as context:
+    """Without a word of the provider, what was read is estimated by beginning and clock."""
+    async with opened(max_tokens=8_000) as context, opened(max_tokens=8_000) as silent:
         found = await asked(context, chat(230), asking(window=30_000))
+        estimate = await asked(silent, chat(230), asking(window=30_000), tells=False)
         figures = context.statistics()
     assert figures.activations > 2
     assert figures.history_tokens > 30_000
     assert 50 < found.plain_requests < found.requests
     assert found.plain_input_tokens + found.plain_read_tokens + found.plain_written_tokens <= 30_000 * found.requests
     assert 0 < found.compared_cost < min(found.plain_cost, found.cost)
-
-
-async def test_without_a_word_of_the_provider_it_is_estimated_by_beginning_and_clock():
-    async with opened(max_tokens=8_000) as told, opened(max_tokens=8_000) as silent:
-        real = await asked(told, chat(100), asking(window=30_000))
-        estimate = await asked(silent, chat(100), asking(window=30_000), tells=False)
-    assert (real.reported, estimate.reported) == (real.requests, 0)
-    assert estimate.requests == real.requests
-    assert estimate.read_tokens == pytest.approx(real.read_tokens, rel=0.05)
-    assert estimate.cost == pytest.approx(real.cost - real.output_tokens * OUTPUT / 1e6, rel=0.1)
+    assert (found.reported, estimate.reported, estimate.requests) == (found.requests, 0, found.requests)
+    assert estimate.read_tokens == pytest.approx(found.read_tokens, rel=0.05)
+    assert estimate.cost == pytest.approx(found.cost - found.output_tokens * OUTPUT / 1e6, rel=0.1)
 
 
 @pytest.mark.parametrize(("lifetime", "expiries"), [(None, 1), (3_600, 0)])
 async def test_a_beginning_that_the_cache_gave_up_is_paid_again_and_counted(lifetime: float | None, expiries: int):
     clock, (*first, last) = Clock(), chat(20)
-    async with opened(clock, idle_after="never") as context:
+    async with opened(clock=clock.now, idle_after="never") as context:
         before = await asked(context, first, asking(lifetime=lifetime), tells=False)
         clock.time += 301
         found = await asked(context, [last], asking(lifetime=lifetime), tells=False)
@@ -252,3 +247,45 @@ async def test_writes_for_an_hour_and_steps_have_their_own_price_and_an_unknown_
         found = await asked(context, chat(10), asking("model-of-mine"), tells=False)
     assert (found.requests, found.cost, found.plain_cost, found.compared_cost) == (10, None, None, None)
     assert found.read_tokens + found.input_tokens > 0
+
+
+# Where settings come from: a TOML file, the environment, arguments; and which of them wins.
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("[summarizing_context]\nmax_tokens = '5'\n", "[summarizing_context] max_tokens = '5' is refused"),
+        ("[summarizing_context]\nmodell = 5\n", "did you mean"),
+        ("[summarizing_context]\nlow_water = 0.95\n", "[summarizing_context] low_water = 0.95 must be below"),
+        ("[other]\n", "has no table [summarizing_context]"),
+        ("summarizing_context = 5\n", "has no table [summarizing_context]"),
+        ("[summarizing_context\n", "cannot be read"),
+        ({"MAX_TOKEN": "5"}, "did you mean SUMMARIZING_CONTEXT_MAX_TOKENS?"),
+        ({"MAX_TOKENS": "many"}, "SUMMARIZING_CONTEXT_MAX_TOKENS = 'many' is refused"),
+        ({"MERGE_USER_ROWS": "maybe"}, "true or false"),
+        ({"STORE": ""}, "SUMMARIZING_CONTEXT_STORE = ''"),
+    ],
+)
+def test_an_error_names_the_file_or_the_variable(tmp_path, source, said):
+    file, is_file = tmp_path / "run.toml", isinstance(source, str)
+    file.write_text(source if is_file else "")
+    environ = {} if is_file else {f"SUMMARIZING_CONTEXT_{name}": text for name, text in source.items()}
+    with pytest.raises(SettingsError) as caught:
+        Settings.from_toml(file) if is_file else Settings.from_env(environ=environ)
+    assert (str(file) in str(caught.value)) == is_file
+    assert said in str(caught.value)
+
+
+def test_an_argument_goes_over_the_environment_over_a_file_over_the_default(tmp_path: Path):
+    file = tmp_path / "run.toml"
+    file.write_text("[summarizing_context]\nmax_tokens = 1\nattempts = 1\nconcurrency = 1\n")
+    environ = {"SUMMARIZING_CONTEXT_MAX_TOKENS": "2", "SUMMARIZING_CONTEXT_ATTEMPTS": "2"}
+    loaded = Settings.load(file, environ=environ, max_tokens=3)
+    assert (loaded.max_tokens, loaded.attempts, loaded.concurrency, loaded.image_tokens) == (3, 2, 1, 1_600)
+    # the environment is parsed by the type of each setting
+    texts = {"MAX_TOKENS": "16_000", "HIGH_WATER": "0.7", "MERGE_USER_ROWS": "Yes", "IDLE_AFTER": "never", "MODEL": "m"}
+    environ = {f"SUMMARIZING_CONTEXT_{name}": text for name, text in texts.items()} | {"HOME": "x"}
+    expected = Settings(max_tokens=16_000, high_water=0.7, merge_user_rows=True, idle_after="never", model="m")
+    assert Settings.from_env(environ=environ) == expected
+    assert Settings.load(environ={"SUMMARIZING_CONTEXT_PROXY_TOKEN": "secret"}) == Settings(), "it is of a server"

@@ -128,15 +128,25 @@ async def test_a_block_is_asked_for_once_what_it_covers_has_been_summarized():
 
 
 async def test_a_block_survives_a_restart_and_is_paid_once(tmp_path: Path):
-    """So does it survive an undo and a narrow request, but no edit of what it covers."""
-    provider, rows = Compacting(), session(44)
+    """Also before a view has shown it, after an undo and a narrow request, but not where what it covers is edited."""
+    provider, rows, at = Compacting(), session(50), 0
+    kept = {"store": tmp_path / "s.db", "max_tokens": 4_000}
     async with serving(provider) as server:
-        async with opened(server, store=tmp_path / "s.db") as context:
-            await play(context, server, rows[:120])
+        async with opened(server, **kept) as context:
+            while not provider.asked:
+                await play(context, server, rows[at : at + 1])
+                at += 1
+            assert block_of(await view_of(context)) is None
+        async with opened(server, **kept) as context:
+            await view_of(context)
+            await context.wait_idle(5)
+            await context.compact()
+            assert (block_of(await view_of(context)) is not None, len(provider.asked)) == (True, 1)
+            await play(context, server, rows[at:120])
             paid = len(provider.asked)
             before = await view_of(context)
         assert block_of(before) is not None
-        async with opened(server, store=tmp_path / "s.db") as context:
+        async with opened(server, **kept) as context:
             assert await view_of(context) == before
             await context.wait_idle(5)
             await context.compact()
@@ -153,22 +163,6 @@ async def test_a_block_survives_a_restart_and_is_paid_once(tmp_path: Path):
             await play(context, server, rows[130:])
             assert block_of(await view_of(context)) is not None
     assert provider.refused == []
-
-
-async def test_a_block_that_no_view_has_shown_is_found_again(tmp_path: Path):
-    provider = Compacting()
-    async with serving(provider) as server:
-        kept, rows = {"store": tmp_path / "s.db", "max_tokens": 4_000}, session(50)
-        async with opened(server, **kept) as context:
-            while not provider.asked:
-                await play(context, server, [rows.pop(0)])
-            assert block_of(await view_of(context)) is None
-        async with opened(server, **kept) as context:
-            await view_of(context)
-            await context.wait_idle(5)
-            await context.compact()
-            assert block_of(await view_of(context)) is not None
-        assert len(provider.asked) == 1
 
 
 async def test_without_a_block_views_are_as_ever_and_never_wait(caplog: pytest.LogCaptureFixture):

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from summarizing_context import BudgetReport, MessageError, SettingsError, SummarizingContext
+from summarizing_context import BudgetReport, MessageError, SettingsError
 from tests.behaviour import contexts
 from tests.behaviour.contexts import Heard, cost, small, tiny
-from tests.laws.builders import Message, assistant, count, session, system, user
+from tests.laws.builders import Message, count, session, system, user
 
 begun = partial(contexts.begun, of=tiny, idle_after="never")
 FORMS = {
@@ -31,9 +31,7 @@ def strings(value: Any) -> list[str]:
 
 
 def talk(first: int, turns: int) -> list[Message]:
-    of = range(first, first + turns)
-    said = ((f"{n}: " + "words of a person " * 8, f"{n}: " + "words of a model " * 8) for n in of)
-    return [row for asked, answered in said for row in (user(asked), assistant(answered))]
+    return [contexts.said(number, "words of a person " * 8) for number in range(2 * first, 2 * (first + turns))]
 
 
 @pytest.mark.parametrize("form", sorted(FORMS))
@@ -74,29 +72,27 @@ async def test_what_is_no_tool_and_no_prompt_is_refused_and_changes_nothing():
 
 
 # A system prompt that comes with the request: it leads, it costs, it is no part of the log, a new one is told.
-def reasons(context: SummarizingContext) -> dict[str, int]:
-    return dict(context.statistics().activations_by_reason)
 
 
 async def test_the_same_prompt_changes_nothing_and_another_is_one_activation_also_after_a_restart(tmp_path: Path):
     given = {"store": tmp_path / "run.db", "count_tokens": None}
     async with begun(talk(0, 30), **given) as context:
         first = await context.get_messages_for_request(system="One.")
-        assert reasons(context) == {"high_water": 1}
+        assert context.statistics().activations_by_reason == {"high_water": 1}
         await contexts.fill(context, talk(30, 1))
         second = await context.get_messages_for_request(system="One.")
         assert second[: len(first)] == first
-        assert reasons(context) == {"high_water": 1}
+        assert context.statistics().activations_by_reason == {"high_water": 1}
         third = await context.get_messages_for_request(system="Two.")
         assert third == [system("Two."), *second[1:]]
-        assert reasons(context) == {"high_water": 1, "system_changed": 1}
+        assert context.statistics().activations_by_reason == {"high_water": 1, "system_changed": 1}
         assert contexts.reason(context) == "system_changed"
         assert context.last_view.stable_prefix_messages == 0
     async with begun(**given) as context:
         assert await context.get_messages_for_request(system="Two.") == third
-        assert reasons(context) == {}
+        assert context.statistics().activations_by_reason == {}
         await context.get_messages_for_request(system="Three.")
-        assert reasons(context) == {"system_changed": 1}
+        assert context.statistics().activations_by_reason == {"system_changed": 1}
     # it leads in the place of the log's own, and stays out of the log
     own, files = system("The prompt of old."), system("A context file.", "developer")
     hook = system("A hook's row.") | {"metadata": {"source": "hook"}}
@@ -114,7 +110,7 @@ async def test_a_prompt_that_is_new_each_time_neither_blocks_nor_hurries_coverin
                 await contexts.fill(context, talk(turn, 1))
                 await context.get_messages_for_request(system=prompt)
                 assert context.last_view.tokens <= 2_000
-        assert reasons(restless) == {"system_changed": 59}
+        assert restless.statistics().activations_by_reason == {"system_changed": 59}
         assert all(context.explain()[-1].stop >= 80 for context in (steady, restless))  # of 120 messages
         assert 2 <= steady.statistics().activations < 20
 
