@@ -5,6 +5,7 @@ import re
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
@@ -12,8 +13,7 @@ import pytest
 
 from summarizing_context import Settings
 from summarizing_context.testing import ScriptedSummarizer
-from tests.hosts.contract.judge import Judge
-from tests.hosts.contract.rows import Call, Row
+from tests.hosts.contract.judge import Call, Judge, Row
 from tests.hosts.contract.script import STEPS, Conversation, Played, play
 from tests.laws.builders import count
 
@@ -25,9 +25,13 @@ HOSTS = {
 }
 
 
-def play_with(name: str, folder: Path, **options: Any) -> Played:
+def host_of(name: str, conversation: Any, folder: Path, **options: Any) -> Any:
     module, kind = HOSTS[name]
     make = getattr(importlib.import_module(f"tests.hosts.contract.{module}"), kind)
+    return make(conversation, folder / "store.db", count_tokens=count, **options)
+
+
+def play_with(name: str, folder: Path, **options: Any) -> Played:
     telemetry = None
     if find_spec("opentelemetry.sdk"):
         telemetry = importlib.import_module("tests.hosts.test_opentelemetry").Telemetry("contract")
@@ -35,7 +39,7 @@ def play_with(name: str, folder: Path, **options: Any) -> Played:
 
     async def run() -> Played:
         with anyio.fail_after(300):  # what is waited for may never come
-            async with make(Conversation(), folder / "store.db", count_tokens=count, **options) as host:
+            async with host_of(name, Conversation(), folder, **options) as host:
                 return replace(await play(host), telemetry=telemetry)
 
     return anyio.run(run)
@@ -102,11 +106,29 @@ def test_opentelemetry_records_each_activation_and_no_text(played):
     assert len(recorded.named("summarizing_context.activate")) == played.activations
     assert len(recorded.named("summarizing_context.summarize")) > 10
     written = "".join(span.to_json() for span in recorded.spans)
-    assert [row for row in played.conversation.log if _first_words(row) in written] == []
+    assert [row for row in played.conversation.log if " ".join(row.text.split()[1:4]) in written] == []
 
 
-def _first_words(row: Row) -> str:
-    return " ".join(row.text.split()[1:4])
+PROMPTS = [f"Look at file {at}. " + "It is part of the cache of this module. " * 8 for at in range(8)]
+
+
+@pytest.mark.parametrize("name", [name for name in HOSTS if name != "amplifier"])
+async def test_a_call_of_the_compact_tool_ends_a_task(name, tmp_path):
+    """The view behind it shows summaries of what came before."""
+    seen, call = list[str](), Call("c1", "context_compact", '{"keep": "Port 6543."}')
+    said = [*(Row("assistant", f"[a{at}] Done.") for at in range(8)), Row("assistant", "[r8] Now.", (call,))]
+    replies = iter([*said, Row("assistant", "[a8] Next.")])
+    script = SimpleNamespace(reply=lambda rows: seen.append(str(rows)) or next(replies))
+    host = host_of(name, script, tmp_path)
+    adapter = importlib.import_module(f"summarizing_context.adapters.{name.replace('-', '_')}")
+    host.tools = [adapter.compact_tool()]
+    async with host:
+        for prompt in [*PROMPTS, "Now the next task."]:
+            await host.ask(prompt)
+        assert (await host.figures()).activations_by_reason == {"explicit": 1}
+    before, after = seen[-2:]
+    assert (PROMPTS[4] in before, PROMPTS[4] in after, "<history>" in after) == (True, False, True)
+    assert "Port 6543." in after
 
 
 # The judge finds what is wrong and nothing else; `laws/test_judge.py` has more of the laws' checks -----------------
@@ -139,27 +161,18 @@ def changed(mark: str, **fields: object) -> list[Row]:
 SHORTENED = changed("c0", text=f"[c0] {WORDS[:100]}\n[…200…]\n of a file end.")
 
 
-@pytest.mark.parametrize(
-    "sent", [WHOLE, COVERING, SHORTENED, changed("r0", thinking=""), [LOG[0], replace(LOG[1], calls=(C0,)), *LOG[2:]]]
-)
-def test_what_is_right_has_no_problem(sent):
-    assert problems(sent) == []
+RIGHT = [WHOLE, COVERING, SHORTENED, changed("r0", thinking=""), [LOG[0], replace(LOG[1], calls=(C0,)), *LOG[2:]]]
+WRONG = [
+    *([], LOG, WHOLE[1:], WHOLE[:-2], [LOG[0], HEADER, *LOG[4:]], [HEADER, *COVERING], [*COVERING, HEADER]),
+    *(changed("c0", text=f"[c0] {WORDS}other."), changed("c2", text="[c2] Her"), changed("p1", role="assistant")),
+    *(changed("r0", thinking="Which"), changed("r1", thinking="")),
+    changed("r1", calls=(Call("c2", "read", '{"path": "b"}'),)),
+]
 
 
-@pytest.mark.parametrize(
-    "sent",
-    [
-        *([], LOG, WHOLE[1:], WHOLE[:-2], [LOG[0], HEADER, *LOG[4:]], [HEADER, *COVERING], [*COVERING, HEADER]),
-        changed("c0", text=f"[c0] {WORDS}other."),
-        changed("c2", text="[c2] Her"),
-        changed("r1", calls=(Call("c2", "read", '{"path": "b"}'),)),
-        changed("r0", thinking="Which"),
-        changed("r1", thinking=""),
-        changed("p1", role="assistant"),
-    ],
-)
-def test_what_is_wrong_is_told(sent):
-    assert problems(sent) != []
+@pytest.mark.parametrize(("sent", "wrong"), [*((one, False) for one in RIGHT), *((one, True) for one in WRONG)])
+def test_what_is_wrong_is_told_and_nothing_else(sent, wrong):
+    assert bool(problems(sent)) == wrong
 
 
 def test_what_is_over_the_budget_or_was_removed_is_a_problem():

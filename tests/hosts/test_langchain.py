@@ -21,9 +21,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from summarizing_context import Settings
 from summarizing_context.adapters.langchain import SummarizingMiddleware
-from tests.hosts.contract.judge import cost
+from tests.hosts.contract.judge import Call, Row, cost
 from tests.hosts.contract.langchain_host import message_of, row_of
-from tests.hosts.contract.rows import Call, Row
 from tests.laws.builders import count
 from tests.laws.judge import SMALL
 

@@ -10,7 +10,7 @@ from amplifier_core import ChatResponse, ProviderInfo, ToolResult
 from summarizing_context.adapters.amplifier import SummarizingContextManager
 from summarizing_context.assembly import Options
 from tests.adapters import host
-from tests.hosts.contract.rows import Call, Row, unchanged
+from tests.hosts.contract.judge import Call, Row, unchanged
 from tests.hosts.contract.script import PROMPT, SIZES, Conversation, Host
 
 
@@ -63,11 +63,7 @@ class AmplifierHost(Host):
     async def put(self, log: Sequence[Row]) -> None:
         rows = await self.manager.get_messages()
         same = unchanged(list(map(row_of, rows)), log)
-        if same == len(rows):
-            for row in log[same:]:
-                await self.manager.add_message(message_of(row))
-        else:
-            await self.manager.set_messages([*rows[:same], *map(message_of, log[same:])])
+        await self.manager.set_messages([*rows[:same], *map(message_of, log[same:])])
 
     async def history(self) -> list[Row]:
         return [row_of(row) for row in await self.manager.get_messages()]

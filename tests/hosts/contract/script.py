@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.hosts.contract.judge import Judge
-from tests.hosts.contract.rows import Call, Row
+from tests.hosts.contract.judge import Call, Judge, Row
 
 STEPS = 100  # requests of the model
 BUDGET = 4_000  # tokens of a request
@@ -36,6 +35,7 @@ class Host(AbstractAsyncContextManager[Any]):
     """
 
     session = "contract"
+    tools: Sequence[Any] = ()  # of the framework, beside `read`
 
     def __init__(self, conversation: "Conversation", store: Path, **options: Any) -> None:
         self.conversation, self.store, self.options = conversation, store, options
