@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 from amplifier_core import ChatResponse, TextBlock
 
-from tests.adapters.host import SMALL, Model, Row, mounted, session_of, unstamped
-from tests.adapters.validity import refusals
+from tests.adapters.host import SMALL, Model, Row, mounted, refusals, session_of, unstamped
 from tests.behaviour.contexts import TINY
 from tests.killed_work import killed
 

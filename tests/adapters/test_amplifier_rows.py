@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from summarizing_context import MessageError
-from tests.adapters.host import Row, mounted
-from tests.adapters.validity import refusals
+from tests.adapters.host import Row, mounted, refusals
 from tests.laws.builders import assistant, system, user
 
 ASK = user("Go.")
