@@ -6,7 +6,9 @@ import json
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import groupby
 from types import ModuleType
 from typing import Any, ClassVar
 
@@ -23,14 +25,11 @@ ACT = "tool:post"  # the event for which hooks inject
 SMALL = {"segment_min": 200, "segment_target": 600, "segment_max": 1200, "summary_max_tokens": 60}
 
 
+@dataclass(eq=False)
 class Loop:
-    """Asks the context for a view, the model for an answer, stores it, runs the tools, repeats.
+    """Asks the context for a view, the model for an answer, stores it, runs the tools, repeats."""
 
-    `cancel_in` are prompts in the middle of whose tools the user cancels.
-    """
-
-    def __init__(self, cancel_in: tuple[str, ...] = ()) -> None:
-        self.cancel_in = cancel_in
+    cancel_in: tuple[str, ...] = ()  # prompts in the middle of whose tools the user cancels
 
     async def execute(
         self, prompt: str, context: Any, providers: Any, tools: Any, hooks: Any, coordinator: Any = None
@@ -65,26 +64,18 @@ class Loop:
                 await coordinator.process_hook_result(told, ACT, "reminder")
 
 
+@dataclass(eq=False)
 class Model:
-    """A provider that calls two tools at once, then one, then answers; it refuses what a real one would.
+    """A provider that calls two tools at once, then one, then answers; it refuses what a real one would."""
 
-    Requests for summaries go to `summarize`, and are kept apart. `factor` is how many tokens it counts for one of ours.
-    """
-
-    name = "strict"
-
-    def __init__(
-        self,
-        window: int = 6_000,
-        *,
-        summarize: Callable[[Any], Awaitable[ChatResponse]] | None = None,
-        factor: float = 1.0,
-    ) -> None:
-        self.window, self.summarize, self.factor = window, summarize, factor
-        self.hooks: Any = None  # of the session
-        self.requests: list[list[Row]] = []
-        self.summaries: list[Row] = []  # the options of each
-        self.calls = self.sent = self.largest = 0
+    name: ClassVar[str] = "strict"
+    window: int = 6_000
+    summarize: Callable[[Any], Awaitable[ChatResponse]] | None = None  # answers requests for summaries, kept apart
+    factor: float = 1.0  # tokens that it counts for one of ours
+    hooks: Any = None  # of the session
+    requests: list[list[Row]] = field(default_factory=list)
+    summaries: list[Row] = field(default_factory=list)  # the options of each
+    calls = sent = largest = 0
 
     def get_info(self) -> ProviderInfo:
         limits = {"context_window": self.window, "max_output_tokens": 500}
@@ -114,7 +105,7 @@ class Model:
         assert self.sent <= self.window - 500
         number = len(self.requests)
         if number % 3 == 0:
-            return ChatResponse(content=[TextBlock(text=f"Answer {number}.")])
+            return said(f"Answer {number}.")
         calls = [self._call() for _ in range(3 - number % 3)]
         blocks: list[Any] = [ToolCallBlock(id=call.id, name=call.name, input=call.arguments) for call in calls]
         blocks.insert(-1, TextBlock(text="Let me look."))
@@ -124,6 +115,16 @@ class Model:
     def _call(self) -> ToolCall:
         self.calls += 1
         return ToolCall(id=f"call_{self.calls}", name="read", arguments={"path": f"src/file_{self.calls}.py"})
+
+
+def said(text: str, **more: Any) -> ChatResponse:
+    return ChatResponse(content=[TextBlock(text=text)], **more)
+
+
+async def summarized(request: Any) -> ChatResponse:
+    """A summary, as a provider would make one; it finds no rules."""
+    reads_rules = "### user [1]" in str(request.messages[-1].content)
+    return said("none" if reads_rules else "- Files were read, and their lines were listed.")
 
 
 class Read:
@@ -280,21 +281,17 @@ def _losses(row: Row) -> dict[str, Any]:
 
 def _messages(rows: Sequence[Row]) -> Iterator[Row]:
     """The rows as messages of Anthropic: system rows go in front, results of a turn's calls together."""
-    results: list[Row] = []
-    for row in rows:
-        if row["role"] == "tool":
-            id = row.get("tool_call_id")
-            results.append({"type": "tool_result", "tool_use_id": id, "content": row["content"]})
-        elif row["role"] not in _FRONT:
-            if results:
-                yield {"role": "user", "content": results}
-                results = []
-            yield {
-                "role": row["role"],
-                "content": [_block(one) for one in _blocks(row) if one["type"] not in _THINKING],
-            }
-    if results or (rows and rows[-1]["role"] == "assistant"):  # which a host goes on from
-        yield {"role": "user", "content": results or "Go on."}
+    talk = (row for row in rows if row["role"] not in _FRONT)
+    for role, group in groupby(talk, lambda row: row["role"]):
+        if role == "tool":
+            said = [(row.get("tool_call_id"), row["content"]) for row in group]
+            results = [{"type": "tool_result", "tool_use_id": id, "content": content} for id, content in said]
+            yield {"role": "user", "content": results}
+            continue
+        for row in group:
+            yield {"role": role, "content": [_block(one) for one in _blocks(row) if one["type"] not in _THINKING]}
+    if rows and rows[-1]["role"] == "assistant":  # which a host goes on from
+        yield {"role": "user", "content": "Go on."}
 
 
 def _block(block: Row) -> Row:

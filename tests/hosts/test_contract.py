@@ -1,7 +1,10 @@
-"""One contract for every host: the same session of a hundred steps through its real runtime and its fake model."""
+"""One contract for every host: the same session of a hundred steps through its real runtime and its fake model;
+generated sessions of every shape; and what is said where its package is missing."""
 
 import importlib
 import re
+import sys
+import tomllib
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,8 +14,10 @@ from typing import Any
 import anyio
 import pytest
 
-from summarizing_context import Settings
+from summarizing_context import MissingExtraError, Settings
 from summarizing_context.testing import ScriptedSummarizer
+from tests.clients import players
+from tests.docs.checkout import ROOT
 from tests.hosts.contract.judge import Call, Judge, Row
 from tests.hosts.contract.script import STEPS, Conversation, Played, play
 from tests.laws.builders import count
@@ -129,6 +134,50 @@ async def test_a_call_of_the_compact_tool_ends_a_task(name, tmp_path):
     before, after = seen[-2:]
     assert (PROMPTS[4] in before, PROMPTS[4] in after, "<history>" in after) == (True, False, True)
     assert "Port 6543." in after
+
+
+@pytest.mark.parametrize(
+    ("door", "package", "unknown"),
+    [
+        *(("langchain", "langchain.agents", unknown) for unknown in (False, True)),
+        *(("openai-agents", "agents", unknown) for unknown in (False, True)),
+        ("pydantic-ai", "pydantic_ai", False),
+    ],
+)
+async def test_every_shape_has_a_lawful_view(door, package, unknown):
+    """Before the strict rules of providers. A block of an unknown type travels whole, or is covered whole."""
+    pytest.importorskip(package)
+    steps, budget = (24, players.BUDGET) if unknown else (50, 2 * players.BUDGET)
+    verdict = await players.run(door, players.SESSIONS, steps=steps, budget=budget, unknown=unknown)
+    assert verdict.problems == []
+    assert verdict.shortened > 6
+
+
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+OLDEST = dict(re.findall(r"^([\w-]+)==([\d.]+)$", (ROOT / "tests/hosts/oldest.txt").read_text(encoding="utf-8"), re.M))
+
+
+@pytest.mark.parametrize("adapter", ["langchain", "openai_agents", "pydantic_ai"])
+def test_the_extra_is_named(adapter, monkeypatch):
+    module, package = f"summarizing_context.adapters.{adapter}", adapter.removeprefix("openai_")
+    for name in [name for name in sys.modules if f"{name}.".startswith((f"{module}.", f"{package}."))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingExtraError, match=rf"pip install 'summarizing-context\[{adapter.replace('_', '-')}\]'"):
+        importlib.import_module(module)
+
+
+PACKAGES = {"amplifier": "amplifier-core", "langchain": "langchain", "mcp": "mcp", "openai_agents": "openai-agents"}
+PACKAGES |= {"opentelemetry": "opentelemetry-sdk", "pydantic_ai": "pydantic-ai-slim"}
+
+
+@pytest.mark.parametrize(("page", "package"), PACKAGES.items())
+def test_the_oldest_version_is_the_same_everywhere(page, package):
+    extra = "hosts" if page == "opentelemetry" else page.replace("_", "-")
+    (floor,) = [line.removeprefix(f"{package}>=") for line in EXTRAS[extra] if line.startswith(f"{package}>=")]
+    assert OLDEST[package].startswith(f"{floor}.")
+    told = (ROOT / f"docs/integrate/{page}.md").read_text(encoding="utf-8")
+    assert f"Tested with `{package}` {OLDEST[package]} and " in told
 
 
 # The judge finds what is wrong and nothing else; `laws/test_judge.py` has more of the laws' checks -----------------

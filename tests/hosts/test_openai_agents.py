@@ -62,8 +62,7 @@ async def test_unknown_items_go_out_as_they_came_and_in_their_places():
 
 
 async def in_a_stream(agent: Agent[Any], asked: str, **options: Any) -> None:
-    async for _ in Runner.run_streamed(agent, asked, **options).stream_events():
-        pass
+    _ = [event async for event in Runner.run_streamed(agent, asked, **options).stream_events()]
 
 
 @pytest.mark.parametrize("run", [Runner.run, in_a_stream])
@@ -135,11 +134,9 @@ def says(body: dict[str, Any]) -> list[dict[str, Any]]:
     items, number = body["input"], next(NUMBERS)
     asked = max(at for at, item in enumerate(items) if str(item.get("content")).startswith("Fix part"))
     if sum(item.get("type") == "function_call_output" for item in items[asked:]) >= 6:
-        said = [{"type": "output_text", "text": "This part is done.", "annotations": []}]
-        head = {"id": f"msg_{number}x", "type": "message", "role": "assistant", "status": "completed"}
-        return [{**head, "content": said}]
-    names, call = (f"{number}_a", f"{number}_b"), {"type": "function_call", "name": "read", "status": "completed"}
-    return [{**call, "call_id": f"call_{n}", "arguments": f'{{"path": "{n}.py"}}'} for n in names]
+        return [assistant_message("This part is done.").model_dump() | {"id": f"msg_{number}x"}]
+    names = [f"{number}_{name}" for name in "ab"]
+    return [function_call("read", {"path": f"{name}.py"}, call_id=f"call_{name}").model_dump() for name in names]
 
 
 async def test_the_compacted_window_leads_each_request_and_none_is_refused(tmp_path):
@@ -152,10 +149,9 @@ async def test_the_compacted_window_leads_each_request_and_none_is_refused(tmp_p
         agent = Agent(name="coder", instructions="You fix code.", tools=[read], model=model)
         settings = tiny(summarizer="openai", model=name, **account, **given)
         async with client, SummarizingFilter(settings) as shorten:
-            session, config = SQLiteSession("s1"), RunConfig(call_model_input_filter=shorten, tracing_disabled=True)
+            options: Any = {"session": SQLiteSession("s1"), "run_config": config(shorten), "max_turns": 30}
             for turn in range(14):
-                prompt = f"Fix part {turn}. Never push to main."
-                await Runner.run(agent, prompt, max_turns=30, run_config=config, session=session)
+                await Runner.run(agent, f"Fix part {turn}. Never push to main.", **options)
                 await (await shorten.context()).wait_idle(5)
             nodes = (await shorten.context()).explain()
     assert provider.refused == []

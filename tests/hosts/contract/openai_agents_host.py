@@ -48,8 +48,7 @@ class OpenAIHost(Host):
         if self.turns % 2:
             await Runner.run(self._agent, prompt, **options)
             return
-        async for _ in Runner.run_streamed(self._agent, prompt, **options).stream_events():
-            pass
+        _ = [event async for event in Runner.run_streamed(self._agent, prompt, **options).stream_events()]
 
     async def put(self, log: Sequence[Row]) -> None:
         found = list(rows_of(await self._session.get_items()))
