@@ -127,16 +127,22 @@ async def summarized(request: Any) -> ChatResponse:
     return said("none" if reads_rules else "- Files were read, and their lines were listed.")
 
 
+def long_result(path: str) -> str:
+    return "\n".join(f"line {n} of {path}: value_{n} = compute({n}) + offset" for n in range(20))
+
+
 class Read:
-    """A tool whose results are long."""
+    """A tool whose results are long, unless another function says them."""
 
     name = "read"
     description = "reads a file"
     input_schema: ClassVar[Row] = {"type": "object", "properties": {"path": {"type": "string"}}}
 
+    def __init__(self, read: Callable[[str], str] = long_result) -> None:
+        self.read = read
+
     async def execute(self, input: Row) -> ToolResult:
-        lines = [f"line {n} of {input['path']}: value_{n} = compute({n}) + offset" for n in range(20)]
-        return ToolResult(success=True, output="\n".join(lines))
+        return ToolResult(success=True, output=self.read(input["path"]))
 
 
 def cost(rows: list[Row]) -> int:

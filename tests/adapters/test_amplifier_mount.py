@@ -215,10 +215,8 @@ async def refusal(config: Any) -> tuple[str, ...]:
         ({"persistence": None, "preserve_system": None}, {}),
         (dict.fromkeys(("storage_path", "max_tokens", "compact_threshold", "session_id", "idle_after")), {}),
         ({"storage_path": "", "idle_after": "never"}, {"idle_after": "never"}),
-        (
-            {"semantic_memory": {"enabled": True, "similarity_threshold": 0.7}},
-            {"memory_include": "auto", "memory_extract": True, "similarity_threshold": 0.7},
-        ),
+        ({"semantic_memory": {"enabled": True}}, {"memory_include": "auto", "memory_extract": True}),
+        ({"semantic_memory": {"similarity_threshold": 0.7}}, {"similarity_threshold": 0.7}),
         ({"storage_path": "~/a.db"}, {"store": str(Path("~/a.db").expanduser())}),
         ({"max_messages": 40, "keep_recent": 10}, {"max_messages": 40, "keep_recent": 10}),
     ],

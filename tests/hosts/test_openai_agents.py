@@ -134,9 +134,11 @@ def says(body: dict[str, Any]) -> list[dict[str, Any]]:
     items, number = body["input"], next(NUMBERS)
     asked = max(at for at, item in enumerate(items) if str(item.get("content")).startswith("Fix part"))
     if sum(item.get("type") == "function_call_output" for item in items[asked:]) >= 6:
-        return [assistant_message("This part is done.").model_dump() | {"id": f"msg_{number}x"}]
-    names = [f"{number}_{name}" for name in "ab"]
-    return [function_call("read", {"path": f"{name}.py"}, call_id=f"call_{name}").model_dump() for name in names]
+        said = [{"type": "output_text", "text": "This part is done.", "annotations": []}]
+        head = {"id": f"msg_{number}x", "type": "message", "role": "assistant", "status": "completed"}
+        return [{**head, "content": said}]
+    names, call = (f"{number}_a", f"{number}_b"), {"type": "function_call", "name": "read", "status": "completed"}
+    return [{**call, "call_id": f"call_{n}", "arguments": f'{{"path": "{n}.py"}}'} for n in names]
 
 
 async def test_the_compacted_window_leads_each_request_and_none_is_refused(tmp_path):
