@@ -1,11 +1,14 @@
-"""A small Amplifier host for tests: an orchestrator after the contract, a strict provider, tools, in a real session."""
+"""A small Amplifier host for tests: an orchestrator after the contract, a strict provider, tools, in a real session;
+and what a provider would refuse, repair or drop of a request."""
 
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import groupby
 from types import ModuleType
 from typing import Any, ClassVar
 
@@ -13,23 +16,20 @@ from amplifier_core import AmplifierSession, ChatRequest, ChatResponse, Message,
 from amplifier_core.message_models import ToolCall, ToolCallBlock, Usage
 from amplifier_core.testing import MockCoordinator
 
+from evals.clients.rules import Seal, problem
 from summarizing_context import message_text_parts, mount
 from summarizing_context.messages.tokens import estimate_text
-from tests.adapters.validity import refusals
 
 Row = dict[str, Any]
 ACT = "tool:post"  # the event for which hooks inject
 SMALL = {"segment_min": 200, "segment_target": 600, "segment_max": 1200, "summary_max_tokens": 60}
 
 
+@dataclass(eq=False)
 class Loop:
-    """Asks the context for a view, the model for an answer, stores it, runs the tools, repeats.
+    """Asks the context for a view, the model for an answer, stores it, runs the tools, repeats."""
 
-    `cancel_in` are prompts in the middle of whose tools the user cancels.
-    """
-
-    def __init__(self, cancel_in: tuple[str, ...] = ()) -> None:
-        self.cancel_in = cancel_in
+    cancel_in: tuple[str, ...] = ()  # prompts in the middle of whose tools the user cancels
 
     async def execute(
         self, prompt: str, context: Any, providers: Any, tools: Any, hooks: Any, coordinator: Any = None
@@ -64,26 +64,18 @@ class Loop:
                 await coordinator.process_hook_result(told, ACT, "reminder")
 
 
+@dataclass(eq=False)
 class Model:
-    """A provider that calls two tools at once, then one, then answers; it refuses what a real one would.
+    """A provider that calls two tools at once, then one, then answers; it refuses what a real one would."""
 
-    Requests for summaries go to `summarize`, and are kept apart. `factor` is how many tokens it counts for one of ours.
-    """
-
-    name = "strict"
-
-    def __init__(
-        self,
-        window: int = 6_000,
-        *,
-        summarize: Callable[[Any], Awaitable[ChatResponse]] | None = None,
-        factor: float = 1.0,
-    ) -> None:
-        self.window, self.summarize, self.factor = window, summarize, factor
-        self.hooks: Any = None  # of the session
-        self.requests: list[list[Row]] = []
-        self.summaries: list[Row] = []  # the options of each
-        self.calls = self.sent = self.largest = 0
+    name: ClassVar[str] = "strict"
+    window: int = 6_000
+    summarize: Callable[[Any], Awaitable[ChatResponse]] | None = None  # answers requests for summaries, kept apart
+    factor: float = 1.0  # tokens that it counts for one of ours
+    hooks: Any = None  # of the session
+    requests: list[list[Row]] = field(default_factory=list)
+    summaries: list[Row] = field(default_factory=list)  # the options of each
+    calls = sent = largest = 0
 
     def get_info(self) -> ProviderInfo:
         limits = {"context_window": self.window, "max_output_tokens": 500}
@@ -113,7 +105,7 @@ class Model:
         assert self.sent <= self.window - 500
         number = len(self.requests)
         if number % 3 == 0:
-            return ChatResponse(content=[TextBlock(text=f"Answer {number}.")])
+            return said(f"Answer {number}.")
         calls = [self._call() for _ in range(3 - number % 3)]
         blocks: list[Any] = [ToolCallBlock(id=call.id, name=call.name, input=call.arguments) for call in calls]
         blocks.insert(-1, TextBlock(text="Let me look."))
@@ -125,16 +117,32 @@ class Model:
         return ToolCall(id=f"call_{self.calls}", name="read", arguments={"path": f"src/file_{self.calls}.py"})
 
 
+def said(text: str, **more: Any) -> ChatResponse:
+    return ChatResponse(content=[TextBlock(text=text)], **more)
+
+
+async def summarized(request: Any) -> ChatResponse:
+    """A summary, as a provider would make one; it finds no rules."""
+    reads_rules = "### user [1]" in str(request.messages[-1].content)
+    return said("none" if reads_rules else "- Files were read, and their lines were listed.")
+
+
+def long_result(path: str) -> str:
+    return "\n".join(f"line {n} of {path}: value_{n} = compute({n}) + offset" for n in range(20))
+
+
 class Read:
-    """A tool whose results are long."""
+    """A tool whose results are long, unless another function says them."""
 
     name = "read"
     description = "reads a file"
     input_schema: ClassVar[Row] = {"type": "object", "properties": {"path": {"type": "string"}}}
 
+    def __init__(self, read: Callable[[str], str] = long_result) -> None:
+        self.read = read
+
     async def execute(self, input: Row) -> ToolResult:
-        lines = [f"line {n} of {input['path']}: value_{n} = compute({n}) + offset" for n in range(20)]
-        return ToolResult(success=True, output="\n".join(lines))
+        return ToolResult(success=True, output=self.read(input["path"]))
 
 
 def cost(rows: list[Row]) -> int:
@@ -233,3 +241,71 @@ def register(module: str, point: str, what: Any, name: str | None = None) -> Non
 
     sys.modules[module] = ModuleType(module)
     sys.modules[module].mount = mount_it
+
+
+# What is wrong with a request ---------------------------------------------------------------------------------------
+
+_FRONT = ("system", "developer")
+_THINKING = ("thinking", "redacted_thinking", "reasoning")  # signed for the provider that gave it
+
+
+def refusals(rows: Sequence[Row]) -> list[str]:
+    """What the host's loop would raise for, what its two big providers would repair or drop of the rows of a request,
+    and what Anthropic would refuse.
+
+    Written from `amplifier-core`'s `Message` and what its providers make of rows; it shares no code with the adapter.
+    """
+    found = [f"row {at}: {words}" for at, row in enumerate(rows) for words, holds in _losses(row).items() if holds]
+    body = {"max_tokens": 1, "tools": [{"name": "read"}], "messages": list(_messages(rows))}
+    for check in (
+        lambda: [Message(**row) for row in rows],
+        lambda: json.dumps(rows, allow_nan=False, ensure_ascii=False).encode(),
+    ):
+        try:
+            check()
+        except (ValueError, TypeError) as error:
+            found.append(f"no messages of the host: {error}")
+    return found + [wrong for wrong in [problem("anthropic", body, Seal(b""))] if wrong]
+
+
+def _losses(row: Row) -> dict[str, Any]:
+    role, blocks = row["role"], _blocks(row)
+    calls = [block["id"] for block in blocks if block["type"] == "tool_call"]
+    listed = [call.get("id") for call in row.get("tool_calls") or ()]
+    kinds = [block["type"] for block in blocks]
+    thoughts = [block for block in blocks if block["type"] == "thinking"]
+    return {
+        f"a {role} row is dropped": role not in (*_FRONT, "user", "assistant", "tool"),
+        f"an empty {role} row": not str(row["content"] or "").strip(),
+        "calls that are no blocks": role == "assistant" and set(listed) - set(calls),
+        f"calls of a {role} row": role != "assistant" and (calls or listed),
+        f"a result inside a {role} row": role != "tool" and "tool_result" in kinds,
+        "thinking without a signature": any(not (one.get("signature") or one.get("content")) for one in thoughts),
+        "an image in an assistant row": role == "assistant" and "image" in kinds,
+    }
+
+
+def _messages(rows: Sequence[Row]) -> Iterator[Row]:
+    """The rows as messages of Anthropic: system rows go in front, results of a turn's calls together."""
+    talk = (row for row in rows if row["role"] not in _FRONT)
+    for role, group in groupby(talk, lambda row: row["role"]):
+        if role == "tool":
+            said = [(row.get("tool_call_id"), row["content"]) for row in group]
+            results = [{"type": "tool_result", "tool_use_id": id, "content": content} for id, content in said]
+            yield {"role": "user", "content": results}
+            continue
+        for row in group:
+            yield {"role": role, "content": [_block(one) for one in _blocks(row) if one["type"] not in _THINKING]}
+    if rows and rows[-1]["role"] == "assistant":  # which a host goes on from
+        yield {"role": "user", "content": "Go on."}
+
+
+def _block(block: Row) -> Row:
+    if block["type"] == "tool_call":
+        return {"type": "tool_use", **{name: block[name] for name in ("id", "name", "input")}}
+    return {"type": "text", "text": block["text"] if block["type"] == "text" else f"[{block['type']}]"}
+
+
+def _blocks(row: Row) -> list[Row]:
+    content = row["content"]
+    return [{"type": "text", "text": content}] if isinstance(content, str) else list(content or ())

@@ -21,11 +21,11 @@ from summarizing_context import Settings, SettingsError, errors, mount, on_sessi
 from summarizing_context.adapters.amplifier.manager import read_options
 from summarizing_context.stores.sqlite.store import APPLICATION_ID
 from tests.adapters.host import mounted, session_of, unstamped
-from tests.behaviour.contexts import TINY
+from tests.behaviour.contexts import TINY, fill
 from tests.docs.checkout import PACKAGE, ROOT, run_python
+from tests.laws.builders import system, user
 
-HELLO = {"role": "user", "content": "Hello"}
-MORE = {"role": "user", "content": "Go on."}
+HELLO, MORE = user("Hello"), user("Go on.")
 
 
 @pytest.fixture
@@ -66,39 +66,31 @@ async def test_cleanup_may_come_while_the_first_use_is_under_way(config):
         assert len(await again.get_messages()) == (outcome is None)
 
 
-async def give_up(manager: Any) -> None:
-    ending = asyncio.create_task(manager.close())
-    await asyncio.sleep(0)
-    ending.cancel()
-    await asyncio.gather(ending, return_exceptions=True)
-
-
-async def close_elsewhere(manager: Any) -> None:
-    with pytest.raises(errors.WrongEventLoopError):
-        await asyncio.to_thread(lambda: asyncio.run(manager.close()))
-
-
-@pytest.mark.parametrize("close", [give_up, close_elsewhere])
-async def test_a_close_that_a_host_gives_up_or_that_is_refused_leaves_a_session_that_can_be_opened(config, close):
+@pytest.mark.parametrize("given_up", [True, False])
+async def test_a_close_that_a_host_gives_up_or_that_is_refused_leaves_a_session_that_can_be_opened(config, given_up):
     async with mounted(config) as manager:
         await manager.add_message(HELLO)
-        await close(manager)
+        if given_up:
+            ending = asyncio.create_task(manager.close())
+            await asyncio.sleep(0)
+            ending.cancel()
+            await asyncio.gather(ending, return_exceptions=True)
+        else:
+            with pytest.raises(errors.WrongEventLoopError):
+                await asyncio.to_thread(lambda: asyncio.run(manager.close()))
     async with mounted(config) as again:
         assert unstamped(await again.get_messages()) == [HELLO]
 
 
 async def test_the_host_names_the_session_and_a_coordinator_without_anything_or_with_another_context_will_do():
-    mounts: dict[str, Any] = {}
-
-    async def take(point: str, manager: Any) -> None:
-        mounts[point] = manager
-
     for named, name in (({}, "test-session"), ({"session_id": "mine"}, "mine")):
         async with mounted(named) as manager:
             assert manager.session_id == name
-    cleanup = await mount(SimpleNamespace(mount=take), {})
-    await mounts["context"].add_message(HELLO)
-    assert unstamped(await mounts["context"].get_messages_for_request()) == [HELLO]
+    bare = SimpleNamespace(mount=AsyncMock())
+    cleanup = await mount(bare, {})
+    (((point, manager), _),) = bare.mount.await_args_list
+    await manager.add_message(HELLO)
+    assert (point, unstamped(await manager.get_messages_for_request())) == ("context", [HELLO])
     await cleanup()
     coordinator = MockCoordinator()
     await on_session_ready(coordinator)
@@ -182,18 +174,12 @@ async def test_a_crash_before_the_messages_of_a_list_were_kept_takes_them_over_a
 @pytest.mark.parametrize("preserve", [True, False])
 async def test_system_rows_between_others_are_covered_with_them_where_the_plan_says_so(preserve):
     """Those in front too, but for the prompt of the request."""
-    between = {
-        20: {"content": "The branch is main. 20"},
-        30: {"content": "Never push.", "critical": True},
-        119: {"content": "The branch is main. 119"},
-    }
+    log = [user(f"{number} " + "plain words " * 12) for number in range(120)]
+    critical = system("Never push.") | {"critical": True}
+    for at, row in ((120, system("The branch is main. 119")), (31, critical), (21, system("The branch is main. 20"))):
+        log.insert(at, row)
     async with mounted({**TINY, "max_tokens": 2_000, "preserve_system": preserve}) as manager:
-        await manager.add_message({"role": "system", "content": "Be kind."})
-        await manager.add_message({"role": "developer", "content": "A context file."})
-        for number in range(120):
-            await manager.add_message({"role": "user", "content": f"{number} " + "plain words " * 12})
-            if number in between:
-                await manager.add_message({"role": "system", **between[number]})
+        await fill(manager, [system("Be kind."), system("A context file.", "developer"), *log])
         view = await manager.get_messages_for_request()
         shown = {row["content"] for row in view if row["role"] in ("system", "developer")}
         covered = {"Be kind.", "A context file.", "The branch is main. 20"}
@@ -213,17 +199,10 @@ async def refusal(config: Any) -> tuple[str, ...]:
     return caught.value.problems
 
 
-def test_no_options_mean_our_defaults():
-    given = {"preserve_system": False, "session_id": "s", "persistence": {"path": "a.db", "required": True}}
-    for config, flags in ((None, (False, True, False)), ({}, (False, True, False)), (given, (True, False, True))):
-        plan = read_options(config)
-        assert (plan.names_session, plan.preserve_system, plan.required) == flags
-        assert config or (plan.settings, plan.settings.max_tokens_is_set) == (Settings(), False)
-
-
 @pytest.mark.parametrize(
     ("theirs", "ours"),
     [
+        *((none, {}) for none in (None, {})),
         ({"compact_threshold": 0.92}, {"high_water": 0.92}),
         ({"compaction_threshold": 0.5}, {"high_water": 0.5}),
         ({"compaction_strategy": "truncate"}, {"strategy": "truncate"}),
@@ -231,23 +210,20 @@ def test_no_options_mean_our_defaults():
         ({"persistence": {"path": "a.db"}}, {"store": "a.db"}),
         ({"persistence": {"enabled": True, "path": "a.db"}, "storage_path": "a.db"}, {"store": "a.db"}),
         ({"persistence": {"enabled": False, "path": "a.db"}, "storage_path": "b.db"}, {}),
-        ({"persistence": {}}, {"store": DEFAULT}),
-        ({"persistence": {"path": ""}}, {"store": DEFAULT}),
-        ({"persistence": {"enabled": True}}, {"store": DEFAULT}),
+        *(({"persistence": either}, {"store": DEFAULT}) for either in ({}, {"path": ""}, {"enabled": True})),
         ({"persistence": {"enabled": False}}, {}),
         ({"persistence": None, "preserve_system": None}, {}),
         (dict.fromkeys(("storage_path", "max_tokens", "compact_threshold", "session_id", "idle_after")), {}),
         ({"storage_path": "", "idle_after": "never"}, {"idle_after": "never"}),
-        (
-            {"semantic_memory": {"enabled": True, "similarity_threshold": 0.7}},
-            {"memory_include": "auto", "memory_extract": True, "similarity_threshold": 0.7},
-        ),
+        ({"semantic_memory": {"enabled": True}}, {"memory_include": "auto", "memory_extract": True}),
+        ({"semantic_memory": {"similarity_threshold": 0.7}}, {"similarity_threshold": 0.7}),
         ({"storage_path": "~/a.db"}, {"store": str(Path("~/a.db").expanduser())}),
         ({"max_messages": 40, "keep_recent": 10}, {"max_messages": 40, "keep_recent": 10}),
     ],
 )
 def test_the_hosts_options_mean_what_its_documents_say(theirs, ours):
-    assert read_options(theirs).settings == Settings(**ours)
+    settings = read_options(theirs).settings
+    assert (settings, settings.max_tokens_is_set) == (Settings(**ours), False)
 
 
 @pytest.mark.parametrize(
@@ -293,16 +269,8 @@ async def test_a_documented_mount_plan_works(language, monkeypatch, tmp_path):
 
 
 SUITES = """
-from amplifier_core.validation.behavioral import ContextBehaviorTests
-from amplifier_core.validation.structural import ContextStructuralTests
-
-
-class TestBehaviour(ContextBehaviorTests):
-    pass
-
-
-class TestStructure(ContextStructuralTests):
-    pass
+from amplifier_core.validation.behavioral import ContextBehaviorTests as TestBehaviour
+from amplifier_core.validation.structural import ContextStructuralTests as TestStructure
 """
 
 

@@ -13,11 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from amplifier_core import ChatResponse, TextBlock
 
-from tests.adapters.host import SMALL, Model, Row, mounted, session_of, unstamped
-from tests.adapters.validity import refusals
-from tests.behaviour.contexts import TINY
+from tests.adapters.host import SMALL, Model, Row, mounted, refusals, session_of, summarized, unstamped
+from tests.behaviour.contexts import TINY, fill
 from tests.killed_work import killed
 
 
@@ -46,18 +44,11 @@ async def names(manager: Any) -> list[str | None]:
     return [mark.name for mark in await (await manager.opened()).list_checkpoints()]
 
 
-async def short_answer(request: Any) -> ChatResponse:
-    """A summary, as a provider would make one; it finds no rules."""
-    reads_rules = "### user [1]" in str(request.messages[-1].content)
-    text = "none" if reads_rules else "- Files were read, and their lines were listed."
-    return ChatResponse(content=[TextBlock(text=text)])
-
-
 @asynccontextmanager
 async def hosted(folder: Path) -> AsyncIterator[tuple[Any, Any]]:
     """A host's session in the folder, summarized through its provider, and its context."""
     place = {"storage_path": str(folder / "run.db"), "summarizer": "host", "model": "m"}
-    async with session_of({**SMALL, **place, "idle_after": "never"}, model=Model(summarize=short_answer)) as session:
+    async with session_of({**SMALL, **place, "idle_after": "never"}, model=Model(summarize=summarized)) as session:
         yield session, session.coordinator.get("context")
 
 
@@ -90,14 +81,9 @@ def left(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
 async def test_a_killed_host_that_resumes_loses_nothing_and_pays_nothing_again(left, tmp_path, copy):
     folder, (saved, log, view) = left
     shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
-    more = [ANSWER, THANKS] if copy == "longer" else []
-    transcript = {
-        "none": [],
-        "shorter": saved,
-        "whole": saved_by_host(log),
-        "longer": [*saved_by_host(log), *more],
-        "shorter and interrupted": [*saved, INTERRUPTED],
-    }[copy]
+    whole, more = saved_by_host(log), [ANSWER, THANKS] if copy == "longer" else []
+    copies = {"none": [], "shorter": saved, "whole": whole, "longer": [*whole, *more]}
+    transcript = {**copies, "shorter and interrupted": [*saved, INTERRUPTED]}[copy]
     async with hosted(tmp_path) as (_, context):
         await context.set_messages(transcript)
         await context.set_messages([SYSTEM, *transcript])  # a host does both
@@ -116,8 +102,7 @@ async def resumed(folder: Path, given: Any, log: list[Row] = LOG) -> AsyncIterat
     """A session of this log, closed, opened again and given the host's copy."""
     options = {"storage_path": str(folder / "run.db"), "token_counter": "estimate"}
     async with mounted(options) as first:
-        for row in log:
-            await first.add_message(row)
+        await fill(first, log)
     async with mounted(options) as again:
         await again.set_messages(given)
         yield again
@@ -203,8 +188,9 @@ async def filled() -> AsyncIterator[tuple[Any, list[Row]]]:
     """A manager whose log has every kind of row, with a compacted view, and what a host would keep of it."""
     options = {**TINY, "max_tokens": 2_000, "token_counter": "estimate", "idle_after": "never"}
     async with mounted(options) as manager:
-        for row in [SYSTEM, DEVELOPER, *dialogue(0, 20), INJECTED, *dialogue(20, 10), EPHEMERAL, *dialogue(30, 2)]:
-            await manager.add_message(row)
+        await fill(
+            manager, [SYSTEM, DEVELOPER, *dialogue(0, 20), INJECTED, *dialogue(20, 10), EPHEMERAL, *dialogue(30, 2)]
+        )
         await manager.get_messages_for_request()
         yield manager, saved_by_host(await manager.get_messages())
 
@@ -243,8 +229,7 @@ async def test_a_new_session_takes_what_it_is_given_and_anything_else_replaces_i
 async def test_a_row_that_equals_one_left_out_is_not_mistaken_for_it():
     async with mounted() as manager:
         human = row("system", HOOK["content"])
-        for each in (HOOK, *dialogue(0, 1), human):
-            await manager.add_message(each)
+        await fill(manager, [HOOK, *dialogue(0, 1), human])
         before = await manager.get_messages()
         for given in ([human, *dialogue(0, 1)], [*dialogue(0, 1), human], dialogue(0, 1)):
             await manager.set_messages(given)

@@ -3,37 +3,39 @@
 import asyncio
 import json
 from collections import defaultdict
-from datetime import datetime
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import AsyncMock
 
+import anyio
 import pytest
-from amplifier_core import ChatResponse, ContextLengthError, HookResult, TextBlock
-from amplifier_core.testing import MockCoordinator
+from amplifier_core import ChatResponse, ContextLengthError, HookResult
+from amplifier_core.llm_errors import AbortError, LLMTimeoutError, RateLimitError
+from amplifier_core.message_models import ToolCall, Usage
 
-from summarizing_context import BudgetError, ContextClosedError, SettingsError
-from summarizing_context.adapters.amplifier import SummarizingContextManager
-from summarizing_context.adapters.amplifier.manager import ANNOUNCED
-from tests.adapters.host import ACT, SMALL, Loop, Model, mounted, session_of, unstamped, until, use
-from tests.behaviour.contexts import Provider
+from summarizing_context import BudgetError, ContextClosedError, Settings, SummaryJob, errors, open_context
+from summarizing_context.adapters.amplifier.manager import ANNOUNCED, choose_provider
+from summarizing_context.summarizers.host import HostSummarizer, in_summary
+from tests.adapters.host import ACT, SMALL, Loop, Model, said, session_of, until, use
+from tests.behaviour.contexts import fill
+from tests.laws.builders import user
 
 PROMPTS = ["Turn: the walrus listens on port 48231, and never touch the vendor folder."]
 PROMPTS += [f"Turn {turn}." for turn in range(1, 20)]
 
 
 async def inject(event: str, data: dict[str, Any]) -> HookResult:
-    said = '<system-reminder source="hook">Mind the style.</system-reminder>'
-    return HookResult(action="inject_context", context_injection=said, context_injection_role="user")
+    text = '<system-reminder source="hook">Mind the style.</system-reminder>'
+    return HookResult(action="inject_context", context_injection=text, context_injection_role="user")
 
 
-async def hang(request: Any) -> Any:
+async def hang(request: Any, **options: Any) -> Any:
     await asyncio.Event().wait()
 
 
 async def answer(request: Any) -> ChatResponse:
-    return ChatResponse(content=[TextBlock(text="- Intent: files are read, one after the other.")])
+    return said("- Intent: files are read, one after the other.")
 
 
 SUMMARIZERS = {"extractive": None, "hanging": hang, "answering": answer}  # the provider's ways to make summaries
@@ -55,8 +57,8 @@ async def play(summarizer: str) -> Any:
         await context.add_message({"role": "system", "content": "The prompt of old."})
         await context.set_system_prompt_factory(prompt)
         async with asyncio.timeout(240):
-            for said in PROMPTS:
-                await session.execute(said)
+            for each in PROMPTS:
+                await session.execute(each)
         if summarizer == "answering":
             await context.wait_idle()
         log = await context.get_messages()
@@ -82,8 +84,8 @@ def played(request: pytest.FixtureRequest) -> Any:
 
 def test_every_request_of_a_long_session_is_valid_and_inside_the_window(played):
     human = [row["content"] for row in played.log if row["role"] == "user"]
-    assert [said for said in human if str(said).startswith("Turn")] == PROMPTS, "the whole history is there"
-    assert sum("Mind the style." in str(said) for said in human) > 50
+    assert [text for text in human if str(text).startswith("Turn")] == PROMPTS, "the whole history is there"
+    assert sum("Mind the style." in str(text) for text in human) > 50
     assert len(played.model.requests) == 57, "the model refused none"
     assert played.figures.history_tokens > 3 * played.model.window
     breaks = sum(new[: len(old)] != old for old, new in pairwise(played.model.requests))
@@ -118,7 +120,7 @@ def test_every_event_is_announced_finite_and_without_text(played):
     assert set(ANNOUNCED) == seen.keys() | {f"context:{name}" for name in quiet.split()}
     assert {name for listed in played.announced for name in listed} >= set(ANNOUNCED)
     text = json.dumps(seen, allow_nan=False)
-    assert not [said for said in ("walrus", "line 3 of", "Mind the style") if said in text]
+    assert not [words for words in ("walrus", "line 3 of", "Mind the style") if words in text]
     added = {"role": "user", "content_length": len(PROMPTS[0]), "total_messages": 2}
     assert seen["context:message_added:debug"][1].items() >= added.items()
     assert len(seen["context:compaction"]) == len(seen["context:post_compact"]) > 0
@@ -132,8 +134,8 @@ def test_every_event_is_announced_finite_and_without_text(played):
 
 async def test_a_real_session_gets_back_what_its_view_has_lost_until_it_ends():
     async with session_of({**SMALL, "recall_tool": True}) as session:
-        for said in PROMPTS[:13]:
-            await session.execute(said)
+        for each in PROMPTS[:13]:
+            await session.execute(each)
         assert "48231" in await use(session, "context_recall", query="which port does the walrus use")
         assert "needs other arguments" in await use(session, "context_recall", question="?")
         tool = session.coordinator.get("tools")["context_recall"]
@@ -151,134 +153,20 @@ async def test_a_budget_that_cannot_be_met_is_the_hosts_error_too():
         with pytest.raises(ContextLengthError) as caught:
             await context.get_messages_for_request(token_budget=100)
         error = caught.value
-        assert isinstance(error, BudgetError)
-        assert (error.budget_tokens, len(error.rows) > 0) == (100, True)
+        assert (isinstance(error, BudgetError), error.budget_tokens, len(error.rows) > 0) == (True, 100, True)
 
 
 async def test_the_older_contract_compacts_for_the_mounted_provider_before_any_request():
     async with session_of(SMALL, model=Model(window=4_000)) as session:
         context = session.coordinator.get("context")
         assert not await context.should_compact()
-        for number in range(60):
-            await context.add_message({"role": "user", "content": f"{number}: " + "some words of a person " * 15})
+        await fill(context, (user(f"{number}: " + "some words of a person " * 15) for number in range(60)))
         assert await context.should_compact()
         assert (await context.compact()).activated
         assert not await context.should_compact()
         assert len(await context.get_messages()) == 60
         assert await session.execute("Go on.") == "Answer 3."
         assert context.statistics().activations_by_reason.keys() <= {"explicit", "high_water"}
-
-
-HELLO = {"role": "user", "content": "Hello"}
-
-
-@pytest.mark.parametrize(("model", "stays"), [("claude-opus-4-8", True), ("claude-opus-5-5", False)])
-async def test_thinking_of_the_open_turn_goes_where_the_model_refuses_it(model, stays):
-    provider = Provider("anthropic", model, context_window=6_000, max_output_tokens=1_000)
-    thinking = {"type": "thinking", "thinking": "Which one?", "signature": "c2ln"}
-    rows: list[Any] = []
-    async with mounted(SMALL) as context:
-        await context.add_message({"role": "user", "content": "Fix it."})
-        for step in range(20):
-            call = {"type": "tool_call", "id": f"c{step}", "name": "read", "input": {}}
-            await context.add_message({"role": "assistant", "content": [thinking, call]})
-            await context.add_message({"role": "tool", "tool_call_id": f"c{step}", "content": "a line of code; " * 80})
-            rows = await context.get_messages_for_request(provider=provider)
-            if context.statistics().activations:
-                break
-    assert len(rows) < 2 * step
-    assert any("Which one?" in str(row["content"]) for row in rows if row["role"] == "assistant") == stays
-
-
-async def test_a_hook_may_wrap_the_factory_as_the_hosts_own_hooks_do_and_one_that_fails_fails_its_request_alone():
-    def broken() -> str:
-        raise LookupError("a file that is gone")
-
-    async with mounted() as manager:
-        await manager.set_system_prompt_factory(lambda: "You are kind.")
-        base = manager._system_prompt_factory
-        await manager.set_system_prompt_factory(lambda: f"{base()} It is a git repository.")
-        await manager.add_message(HELLO)
-        assert (await manager.get_messages_for_request())[0]["content"] == "You are kind. It is a git repository."
-        with pytest.raises(SettingsError, match="it is a function, or None"):
-            await manager.set_system_prompt_factory("You are kind.")
-        await manager.set_system_prompt_factory(broken)
-        with pytest.raises(LookupError):
-            await manager.get_messages_for_request()
-        await manager.set_system_prompt_factory(None)
-        assert unstamped(await manager.get_messages_for_request()) == [HELLO]
-
-
-async def test_the_time_is_stamped_and_nothing_else_is_touched():
-    async with mounted() as manager:
-        beside = (None, {"source": "hook"}, {"timestamp": "then"}, "odd")
-        rows = [HELLO, *({**HELLO, "metadata": metadata} for metadata in beside)]
-        for row in rows:
-            await manager.add_message(row)
-        kept = await manager.get_messages()
-        assert HELLO == {"role": "user", "content": "Hello"}, "the caller's own is left alone"
-        for row in kept[:3]:
-            assert datetime.fromisoformat(row["metadata"].pop("timestamp")).utcoffset() is not None
-        assert kept == [{**HELLO, "metadata": {}}] * 2 + rows[2:]
-
-
-async def test_only_the_answer_to_its_own_newest_view_teaches_a_session():
-    coordinator, note = MockCoordinator(), AsyncMock(return_value=None)
-    hooks = coordinator.hooks
-    hooks.register("context:usage_calibrated", note, 0, "note")
-    child = SummarizingContextManager({"token_counter": "estimate"})
-    child.use_host(SimpleNamespace(hooks=hooks, session_id="child"))  # as a child's session shares them
-
-    async def answered(manager: Any, factor: float, asked: str = "a", told: str = "a") -> None:
-        """The manager's next view is sent, and counted at so much of what it takes."""
-        for number in range(20):
-            await manager.add_message({"role": "user", "content": f"{number}: " + "plain words " * 50})
-        await manager.get_messages_for_request()
-        tokens = int(factor * (await manager.opened()).last_view.tokens)
-        await hooks.emit("llm:request", {"request_id": asked})
-        await hooks.emit("llm:response", {"request_id": told, "usage": {"input_tokens": tokens}})
-        await hooks.emit("llm:response", {"request_id": told, "usage": {"input_tokens": 9 * tokens}})
-
-    async with mounted({"token_counter": "estimate"}, coordinator) as parent:
-        await parent.add_message(HELLO)
-        await parent.get_messages_for_request()
-        await asyncio.create_task(answered(child, 2.0))
-        await answered(parent, 1.5, "b", "z")
-        await answered(parent, 1.5)
-    await child.close()
-    assert [round(call.args[1]["ratio"], 1) for call in note.await_args_list] == [2.0, 1.5]
-
-
-@pytest.mark.parametrize(
-    ("options", "tools"),
-    [({}, 0), ({"recall_tool": True}, 1), ({"compact_tool": True}, 1), ({"memory_tools": True}, 3)],
-)
-async def test_tools_are_mounted_on_demand_only_and_those_of_others_stay(options, tools):
-    coordinator, other = MockCoordinator(), object()
-    async with mounted(options, coordinator):
-        names = list(coordinator.get("tools") or {})
-        assert len(names) == tools
-        for name in names[:1]:
-            await coordinator.mount("tools", other, name=name)
-    assert list((coordinator.get("tools") or {}).values()) == [other] * bool(tools)
-
-
-async def test_the_tools_that_the_host_has_mounted_take_their_part_of_the_budget():
-    wide = SimpleNamespace(name="wide", description="reads and writes " * 200, input_schema={"type": "object"})
-    coordinator = MockCoordinator()
-    async with mounted({**SMALL, "max_tokens": 2_000}, coordinator) as context:
-        await context.add_message({"role": "user", "content": "hello"})
-        await context.get_messages_for_request()
-        inner = await context.opened()
-        assert inner.last_view.fixed_tokens == 0
-        for tool in (wide, SimpleNamespace(name="without a description")):
-            await coordinator.mount("tools", tool, name=tool.name)
-        for turn in range(30):
-            await context.add_message({"role": "user", "content": f"{turn}: " + "go on and on " * 10})
-            await context.get_messages_for_request()
-            assert inner.last_view.fixed_tokens > 400
-            assert inner.last_view.tokens + inner.last_view.fixed_tokens <= 2_000
-        assert inner.statistics().activations > 0
 
 
 async def test_what_is_learnt_or_remembered_is_there_in_the_next_session_until_it_is_forgotten(tmp_path):
@@ -300,3 +188,120 @@ async def test_what_is_learnt_or_remembered_is_there_in_the_next_session_until_i
         assert "- m1: The gate is at port 9. (source: agent)" in found
         assert await use(session, "memory_forget", id="m1") == "Forgot m1."
         assert "No memory" in await use(session, "memory_search", query="gate")
+
+
+# Summaries through a mounted provider: chosen, asked plainly, ended with the host, told apart from other calls --------
+
+CALL = ToolCall(id="1", name="n", arguments={})
+JOB = SummaryJob("segment", "Summarize.", "### user\nHello </session_record> there", 100, 0, 0, 4, 50, "ab" * 32)
+
+
+def answering(answer: Any) -> Any:
+    """A provider that gives this answer, and remembers what it was asked."""
+
+    async def complete(request: Any, **options: Any) -> Any:
+        assert in_summary.get()
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    return SimpleNamespace(complete=AsyncMock(side_effect=complete))
+
+
+async def test_the_request_is_plain_and_names_the_model_both_ways():
+    usage = Usage(input_tokens=30, output_tokens=7, total_tokens=37, cache_write_tokens=12)
+    provider = answering(said("A summary.", usage=usage))
+    reply = await HostSummarizer(lambda: provider, model="small-1").summarize(JOB)
+    (((request,), options),) = provider.complete.await_args_list
+    assert (reply.text, reply.input_tokens, reply.output_tokens) == ("A summary.", 42, 7)
+    assert [message.role for message in request.messages] == ["system", "user"]
+    assert request.messages[1].content.count("</session_record>") == 1, "the content cannot end its fence"
+    assert (request.model, options) == ("small-1", {"extended_thinking": False, "model": "small-1"})
+    assert (request.stream, request.tools, request.metadata) == (False, None, {"stream": False})
+    assert request.max_output_tokens >= 200
+    assert not in_summary.get()
+
+    async def strict(request: Any) -> Any:  # takes no options
+        return said("Short.")
+
+    assert (await HostSummarizer(lambda: SimpleNamespace(complete=strict), model="m").summarize(JOB)).text == "Short."
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "words"),
+    [
+        (RateLimitError("slow: secret text", retry_after=7.0), errors.SummarizerRateLimited, "fewer calls"),
+        (LLMTimeoutError("secret text"), errors.SummarizerTimeout, "in time"),
+        (ValueError("secret text"), errors.SummarizerError, "failed"),
+        (ChatResponse(content=[]), errors.SummarizerRefused, "empty"),
+        (said("x", finish_reason="refusal"), errors.SummarizerRefused, "declined"),
+        (ChatResponse(content=[], tool_calls=[CALL]), errors.SummarizerRefused, "neither text"),
+        (SimpleNamespace(content=5), errors.SummarizerError, "protocol"),
+        (asyncio.CancelledError(), errors.SummarizerError, "cancelled"),  # which the host has not
+        (AbortError("secret text"), errors.SummarizerError, "cancelled"),
+    ],
+)
+async def test_what_goes_wrong_is_told_in_our_words(answer, error, words):
+    with pytest.raises(error, match=words) as caught:
+        await HostSummarizer(lambda: answering(answer)).summarize(JOB)
+    assert (type(caught.value), caught.value.__cause__) == (error, None)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "cut", [{"finish_reason": "length"}, {"usage": Usage(input_tokens=1, output_tokens=5_000, total_tokens=5_001)}]
+)
+async def test_an_answer_that_was_cut_off_says_so(cut):
+    assert (await HostSummarizer(lambda: answering(said("A summary.", **cut))).summarize(JOB)).truncated
+
+
+@pytest.mark.parametrize(("by_host", "error"), [(True, errors.SummarizerNotReady), (False, asyncio.CancelledError)])
+async def test_a_cancelled_call_ends(by_host, error):
+    tasks = asyncio.all_tasks()
+    summarizer = HostSummarizer(lambda: SimpleNamespace(complete=hang))
+    asking = asyncio.create_task(summarizer.summarize(JOB))
+    await anyio.wait_all_tasks_blocked()
+    if by_host:
+        await summarizer.cancel()
+    else:
+        asking.cancel()
+    with pytest.raises(error):
+        await asking
+    assert asyncio.all_tasks() == tasks
+
+
+async def test_while_the_host_cancels_no_call_is_made_nor_counted_against_a_cap():
+    cancelled, provider = True, answering(said("A summary."))
+    summarizer = HostSummarizer(lambda: provider, is_cancelled=lambda: cancelled)
+    with pytest.raises(errors.SummarizerNotReady, match="the host has cancelled"):
+        await summarizer.summarize(JOB)
+    settings = Settings(max_tokens=3_000, max_calls_per_hour=5, **SMALL)
+    async with open_context(settings, summarizer=summarizer) as context:
+        await fill(context, [user(f"ask {at} " * 30) for at in range(40)], every=1)
+        await anyio.sleep(1.5)  # it is asked again each second
+        assert (context.statistics().model_calls, provider.complete.await_count) == (0, 0)
+        cancelled = False
+        await until(lambda: context.statistics().model_calls > 0)
+
+
+@pytest.mark.parametrize("immediate", [True, False])
+async def test_the_hosts_cancellation_with_summaries_in_flight_is_no_failure_of_its_provider(immediate):
+    model = Model(12_000, summarize=hang)
+    async with session_of({**SMALL, "summarizer": "host"}, model=model) as session:
+        for turn in range(12):
+            await session.execute(f"Turn {turn}")
+        context = session.coordinator.get("context")
+        await until(lambda: context.statistics().model_calls == 9)  # eight summaries, and one for rules
+        await session.coordinator.request_cancel(immediate)
+        await session.coordinator.cancellation.trigger_callbacks()
+        await asyncio.sleep(0.02)
+        figures = context.statistics()
+        assert (figures.breaker, figures.summaries_failed, figures.last_error) == ("closed", 0, None)
+        assert figures.model_calls == 9, "nothing is sent at once"
+        assert figures.summaries_pending >= 8, "and nothing is given up"
+
+
+def test_the_provider_of_lowest_priority_is_chosen():
+    low, high, plain = SimpleNamespace(priority=5), SimpleNamespace(config={"priority": 1}), object()
+    assert choose_provider({"plain": plain, "low": low, "high": high}) is high
+    assert choose_provider({}) is choose_provider(None) is None

@@ -55,9 +55,11 @@ def commands(program: str) -> list[tuple[str, str]]:
     return [(page, re.split(r"  +#| > | \| ", line)[0].strip()) for page, line in lines if line.startswith(program)]
 
 
-def links(page: str) -> list[str]:
-    """The targets of a page's links to files and anchors."""
-    return _LINK.findall(_without_blocks(page))
+def links(page: str) -> list[tuple[str, Path, str]]:
+    """A page's links to files and anchors: each with the file that it names, and the anchor in it."""
+    parted = [(link, *link.partition("#")) for link in _LINK.findall(_without_blocks(page))]
+    here, folder = ROOT / page, (ROOT / page).parent
+    return [(link, (folder / name).resolve() if name else here, anchor) for link, name, _, anchor in parted]
 
 
 def anchors(page: str) -> set[str]:
@@ -68,9 +70,3 @@ def anchors(page: str) -> set[str]:
 
 def _without_blocks(page: str) -> str:
     return re.sub(r"<!--.*?-->", "", _BLOCK.sub("", read(page)), flags=re.DOTALL)
-
-
-def path_of(page: str, link: str) -> tuple[Path, str]:
-    """The file that a relative link names, and the anchor in it."""
-    target, _, anchor = link.partition("#")
-    return ((ROOT / page).parent / target).resolve() if target else ROOT / page, anchor

@@ -8,7 +8,6 @@ from unittest.mock import AsyncMock
 import pytest
 
 from summarizing_context import Settings
-from summarizing_context.evaluation.laws import Judge, canonical
 from summarizing_context.evaluation.replay import Recorder, Tally, make_price
 from tests.laws import builders
 from tests.laws.builders import Message, assistant, results, user
@@ -28,14 +27,7 @@ WAITING = [HELLO, A, result("a", text="[no result of this call was recorded]"), 
 NOTE = user('<late_result call="a">\nfinished at last\n</late_result>')
 
 
-def looked(judge: Judge, added: list[Message], view: list[Message]) -> set[str]:
-    """The laws that a view breaks after these messages."""
-    for message in added:
-        judge.add(message)
-    _, laws = judge.look(view, [canonical(message) for message in view])
-    return {law for law, is_broken in zip(("unsafe", "order", "hidden"), laws.values(), strict=True) if is_broken}
-
-
+UNSAFE, ORDER, HIDDEN = "tool_unsafe_views", "out_of_order_views", "newest_missing_views"
 AS_IT_CAME = [
     [HELLO, call("a", "b"), OF_B, OF_A, BYE],
     [HELLO, USES, USED, BYE],
@@ -52,63 +44,55 @@ PARTED = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("log", "view", "law"),
-    [
-        *((log, log, "") for log in AS_IT_CAME),
-        *((log, log, "unsafe") for log in PARTED),
-        ([HELLO, A, OF_A], [HELLO, A], "unsafe"),
-        ([HELLO, A, B, OF_A, OF_B, BYE], [HELLO, A, OF_A, B, OF_B, BYE], ""),
-        ([HELLO, BYE], [BYE, HELLO], "order"),
-        ([OF_A, HELLO, A], [HELLO, A, OF_A], "order"),
-        ([HELLO, BYE, HELLO, BYE], [HELLO, user("<history>"), HELLO, BYE], ""),
-        ([HELLO, BYE, HELLO, BYE], [BYE, BYE, HELLO], "order"),
-        *(([HELLO, newest], [HELLO], "hidden") for newest in (BYE, B, USES)),
-        *(([HELLO, A, newest], [HELLO, A], "hidden") for newest in (OF_A, results(("a", "ok")))),
-        (LATE, WAITING, "hidden"),
-        (LATE, [*WAITING, NOTE], ""),
-        *(([HELLO, REPORT], [HELLO, assistant(text)], "") for text in (f"{START}goes on goes", f"the report of {CUT}")),
-        ([HELLO, REPORT], [HELLO, user(f"the report of {CUT}")], "hidden"),
-        *(
-            ([HELLO, REPORT], [HELLO, assistant(f"the report of this week {end}")], "hidden")
-            for end in (CUT, "goes on")
-        ),
-    ],
-)
-def test_a_view_that_breaks_a_law_is_seen_and_no_other(log: list[Message], view: list[Message], law: str):
-    broken = looked(Judge(), log, view)
-    assert law in broken if law else not broken
-
-
-def test_an_older_equal_message_is_not_the_newest():
-    judge = Judge()
-    assert not looked(judge, [HELLO, BYE], [HELLO, BYE])
-    assert looked(judge, [HELLO], [HELLO, BYE]) == {"hidden"}
-    assert not looked(judge, [], [HELLO, BYE, HELLO])
-
-
-async def tally_of(log: list[Message], *views: list[Message], budget: int = 1_000, activated: bool = False) -> Tally:
-    """What a replay counts where the context shows these views."""
+async def tally_of(*steps: tuple[list[Message], list[Message]], budget: int = 1_000, activated: bool = False) -> Tally:
+    """What a replay counts where these messages come, and the context shows this view then."""
     context: Any = SimpleNamespace(
         add_message=AsyncMock(),
-        next_view=AsyncMock(side_effect=[SimpleNamespace(messages=view) for view in views]),
+        next_view=AsyncMock(side_effect=[SimpleNamespace(messages=view) for _, view in steps]),
         last_view=SimpleNamespace(activation="high_water" if activated else None),
     )
     price = await make_price(Settings(token_counter="estimate"))
     recorder = Recorder(context, price, Tally(file="x", budget=budget))
-    for message in log:
-        await recorder.add(message)
-    for _ in views:
+    for added, _ in steps:
+        for message in added:
+            await recorder.add(message)
         await recorder.take_view()
     return recorder.tally
 
 
+@pytest.mark.parametrize(
+    ("log", "view", "law"),
+    [
+        *((log, log, "") for log in AS_IT_CAME),
+        *((log, log, UNSAFE) for log in PARTED),
+        ([HELLO, A, OF_A], [HELLO, A], UNSAFE),
+        ([HELLO, A, B, OF_A, OF_B, BYE], [HELLO, A, OF_A, B, OF_B, BYE], ""),
+        ([HELLO, BYE], [BYE, HELLO], ORDER),
+        ([OF_A, HELLO, A], [HELLO, A, OF_A], ORDER),
+        ([HELLO, BYE, HELLO, BYE], [HELLO, user("<history>"), HELLO, BYE], ""),
+        ([HELLO, BYE, HELLO, BYE], [BYE, BYE, HELLO], ORDER),
+        *(([HELLO, newest], [HELLO], HIDDEN) for newest in (BYE, B, USES)),
+        *(([HELLO, A, newest], [HELLO, A], HIDDEN) for newest in (OF_A, results(("a", "ok")))),
+        (LATE, WAITING, HIDDEN),
+        (LATE, [*WAITING, NOTE], ""),
+        *(([HELLO, REPORT], [HELLO, assistant(text)], "") for text in (f"{START}goes on goes", f"the report of {CUT}")),
+        ([HELLO, REPORT], [HELLO, user(f"the report of {CUT}")], HIDDEN),
+        *(([HELLO, REPORT], [HELLO, assistant(f"the report of this week {end}")], HIDDEN) for end in (CUT, "goes on")),
+    ],
+)
+async def test_a_view_that_breaks_a_law_is_seen_and_no_other(log: list[Message], view: list[Message], law: str):
+    broken = (await tally_of((log, view), budget=1_000_000)).broken_laws()
+    assert law in broken if law else not broken
+
+
 async def test_views_that_break_a_law_are_counted():
     one, two, three = user("a"), assistant("b"), user("c")
-    grown = ([one, two], [one, two, three], [one, three])
-    assert (await tally_of([one, two, three], *grown)).broken_laws()["append_only_breaks"] == 1
-    assert (await tally_of([one, two, three], *grown, activated=True)).counts["append_only_breaks"] == 0
-    long = user("word " * 100)
-    assert (await tally_of([long], [long], budget=50)).broken_laws() == {"over_budget_views": 1}
-    tally = await tally_of([one, two], [one, result("x")], [two, one], activated=True)
-    assert tally.broken_laws() == dict.fromkeys(("tool_unsafe_views", "out_of_order_views", "newest_missing_views"), 1)
+    grown = list(zip([[one, two, three], [], []], ([one, two], [one, two, three], [one, three]), strict=True))
+    assert (await tally_of(*grown)).broken_laws()["append_only_breaks"] == 1
+    assert (await tally_of(*grown, activated=True)).counts["append_only_breaks"] == 0
+    long = [user("word " * 100)]
+    assert (await tally_of((long, long), budget=50)).broken_laws() == {"over_budget_views": 1}
+    tally = await tally_of(([one, two], [one, result("x")]), ([], [two, one]), activated=True)
+    assert tally.broken_laws() == dict.fromkeys((UNSAFE, ORDER, HIDDEN), 1)
+    older = ([HELLO, BYE], [HELLO, BYE]), ([HELLO], [HELLO, BYE]), ([], [HELLO, BYE, HELLO])
+    assert (await tally_of(*older)).broken_laws() == {HIDDEN: 1}, "an older equal message is not the newest"

@@ -21,9 +21,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from summarizing_context import Settings
 from summarizing_context.adapters.langchain import SummarizingMiddleware
-from tests.hosts.contract.judge import cost
+from tests.hosts.contract.judge import Call, Row, cost
 from tests.hosts.contract.langchain_host import message_of, row_of
-from tests.hosts.contract.rows import Call, Row
 from tests.laws.builders import count
 from tests.laws.judge import SMALL
 
@@ -81,20 +80,10 @@ def middleware() -> Iterator[Any]:
         yield make
 
 
-class Keeping(AgentMiddleware):
-    """Stands behind ours, and keeps the requests that have passed it."""
-
-    def __init__(self) -> None:
-        self.sent: list[Any] = []
-
-    def wrap_model_call(self, request: Any, handler: Any) -> Any:
-        self.sent.append(request)
-        return handler(request)
-
-
-@pytest.fixture
-def keeping() -> Keeping:
-    return Keeping()
+def kept() -> tuple[list[Any], AgentMiddleware]:
+    """The requests that have passed ours, and the middleware that keeps them behind it."""
+    sent: list[Any] = []
+    return sent, wrap_model_call(lambda request, handler: sent.append(request) or handler(request))
 
 
 def agent_of(model: Any, *middleware: Any, tools: Any = (read,), **options: Any) -> Any:
@@ -105,15 +94,13 @@ def say(agent: Any, text: Any, config: Any = THREAD) -> list[Any]:
     return agent.invoke({"messages": [HumanMessage(text)]}, config)["messages"]
 
 
-def test_what_stays_is_the_states_own_in_its_order_and_system_messages_stay_behind_the_agents_prompt(
-    middleware, keeping
-):
-    model = ScriptedModel(messages=working())
+def test_what_stays_is_the_states_own_in_its_order_and_system_messages_stay_behind_the_agents_prompt(middleware):
+    (sent, keeping), model = kept(), ScriptedModel(messages=working())
     agent = agent_of(model, middleware(), keeping, system_prompt="You fix code.")
     for turn, told in enumerate(("The user is Ana.", "The tests are slow.")):
         agent.update_state(THREAD, {"messages": [SystemMessage(told)]})
         say(agent, f"Fix part {turn}.")
-    for request in keeping.sent:
+    for request in sent:
         state = {id(message): at for at, message in enumerate(request.state["messages"])}
         places = [state[id(message)] for message in request.messages if id(message) in state]
         assert places == sorted(places)
@@ -127,19 +114,21 @@ def test_what_stays_is_the_states_own_in_its_order_and_system_messages_stay_behi
 
 
 @pytest.mark.parametrize(("name", "stays"), [("claude-opus-4-8", True), ("claude-opus-5-5", False)])
-def test_thinking_of_the_open_turn_goes_where_the_model_refuses_it(middleware, keeping, name, stays):
+def test_thinking_of_the_open_turn_goes_where_the_model_refuses_it(middleware, name, stays):
+    sent, keeping = kept()
     agent = agent_of(ScriptedModel(messages=working(steps=20), model_name=name), middleware(), keeping)
     say(agent, "Fix it.")
-    first = next(request for request in keeping.sent if len(request.messages) < len(request.state["messages"]))
+    first = next(request for request in sent if len(request.messages) < len(request.state["messages"]))
     assert any("thinking" in str(message.content) for message in first.messages) == stays
 
 
-def test_bytes_of_an_image_stay_also_where_its_message_is_joined_to_another(middleware, keeping):
+def test_bytes_of_an_image_stay_also_where_its_message_is_joined_to_another(middleware):
+    sent, keeping = kept()
     image = {"image": {"format": "png", "source": {"bytes": b"png"}}}
     ours, model = middleware(merge_user_rows=True), ScriptedModel(messages=always("Done."))
     agent = create_agent(model, [], middleware=[ours, keeping])
     agent.invoke({"messages": [HumanMessage("Look."), HumanMessage([{"type": "text", "text": "Here."}, image])]})
-    (message,) = keeping.sent[-1].messages
+    (message,) = sent[-1].messages
     assert message.content[-1] == image
 
 
@@ -156,9 +145,8 @@ def test_child_agents_have_sessions_of_their_own(middleware):
     model = ScriptedModel(messages=iter([AIMessage("", tool_calls=asked), AIMessage("Nowhere.")]))
     say(agent_of(model, ours, tools=[research]), "Find a and b.")
     assert sorted(str(request[0].content) for request in helper_model.requests) == ["Where is a?", "Where is b?"]
-    (own, *others), figures = sorted(ours.statistics()), ours.statistics()
-    assert (own, figures[own].messages) == ("langchain:t1", 4)
-    assert [(name[:19], figures[name].messages) for name in others] == [("langchain:t1:tools:", 1)] * 2
+    figures = sorted((name[:19], one.messages) for name, one in ours.statistics().items())
+    assert figures == [("langchain:t1", 4), *[("langchain:t1:tools:", 1)] * 2]
 
 
 def test_without_a_thread_a_history_handed_over_again_goes_on_with_its_session(middleware):
@@ -237,10 +225,8 @@ LASTING = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
     [({}, {}, 1), (LASTING, {}, 0), ({"cache_control": {"type": "ephemeral"}}, {}, 1), ({}, LASTING, 0)],
 )
 def test_a_cache_lives_as_long_as_the_request_asks_for(middleware, settings, block, expiries):
-    @wrap_model_call
-    def marks(request: Any, handler: Any) -> Any:  # as LangChain's own middleware for Anthropic does
-        return handler(request.override(model_settings=settings))
-
+    # as LangChain's own middleware for Anthropic does
+    marks = wrap_model_call(lambda request, handler: handler(request.override(model_settings=settings)))
     now = [0.0]
     model = ScriptedModel(messages=always("Done."), model_name="claude-opus-5-5")
     ours = middleware(clock=lambda: now[0], max_tokens=20_000)

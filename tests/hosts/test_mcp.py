@@ -15,7 +15,9 @@ from mcp import Client, MCPError, StdioServerParameters, stdio_client
 
 from summarizing_context import Settings, open_context
 from summarizing_context.adapters.mcp import make_server
+from tests.behaviour.contexts import fill
 from tests.docs.checkout import ROOT
+from tests.laws.builders import assistant, user
 from tests.providers.protocols import KEY, MODEL, OPENAI
 from tests.providers.server import Answer, serving
 
@@ -26,9 +28,7 @@ FACT = "The port of the staging database is 6543."
 async def writing(store: Path, session: str = "s1", fact: str = FACT, **settings: Any) -> AsyncIterator[Any]:
     """A session with a covered past, that its writer still has open."""
     async with open_context(Settings(store=store, session_id=session, max_tokens=4_000, **settings)) as context:
-        await context.add_message({"role": "user", "content": fact})
-        for step in range(60):
-            await context.add_message({"role": "assistant", "content": f"Step {step}: " + "I read src/app.py. " * 20})
+        await fill(context, [user(fact), *(assistant(f"Step {at}: " + "I read src/app.py. " * 20) for at in range(60))])
         await context.get_messages_for_request()
         yield context
 
@@ -62,7 +62,7 @@ async def test_over_stdio_beside_the_writer(store, tmp_path):
         assert "6543" in await ask(client, "recall", query="staging database port")
         assert "message s1 0: " in await ask(client, "search", query="staging port")
         assert FACT in await ask(client, "expand", range="0-3")
-        await writer.add_message({"role": "user", "content": "The release is called Heron."})
+        await writer.add_message(user("The release is called Heron."))
         assert "Heron" in await ask(client, "expand", range=str(len(writer) - 1))
         assert f"message s1 {len(writer) - 1}: " in await ask(client, "search", query="Heron")
     assert json.loads((tmp_path / "at").read_text())["serves"] == "mcp"
@@ -73,8 +73,7 @@ async def test_nothing_is_written(store):
         pass
     before = store.read_bytes()
     async with serve(store) as client:
-        for tool in (await client.list_tools()).tools:
-            assert tool.annotations.read_only_hint
+        assert all(tool.annotations.read_only_hint for tool in (await client.list_tools()).tools)
         await ask(client, "recall", query="staging database port")
         await ask(client, "search", query="staging", scope="all")
     assert store.read_bytes() == before

@@ -62,8 +62,7 @@ async def test_unknown_items_go_out_as_they_came_and_in_their_places():
 
 
 async def in_a_stream(agent: Agent[Any], asked: str, **options: Any) -> None:
-    async for _ in Runner.run_streamed(agent, asked, **options).stream_events():
-        pass
+    _ = [event async for event in Runner.run_streamed(agent, asked, **options).stream_events()]
 
 
 @pytest.mark.parametrize("run", [Runner.run, in_a_stream])
@@ -152,12 +151,11 @@ async def test_the_compacted_window_leads_each_request_and_none_is_refused(tmp_p
         agent = Agent(name="coder", instructions="You fix code.", tools=[read], model=model)
         settings = tiny(summarizer="openai", model=name, **account, **given)
         async with client, SummarizingFilter(settings) as shorten:
-            session, config = SQLiteSession("s1"), RunConfig(call_model_input_filter=shorten, tracing_disabled=True)
+            options: Any = {"session": SQLiteSession("s1"), "run_config": config(shorten), "max_turns": 30}
             for turn in range(40):
                 if turn > 13 and len(provider.asked) > 1:
                     break
-                prompt = f"Fix part {turn}. Never push to main."
-                await Runner.run(agent, prompt, max_turns=30, run_config=config, session=session)
+                await Runner.run(agent, f"Fix part {turn}. Never push to main.", **options)
                 await (await shorten.context()).wait_idle(5)
             nodes = (await shorten.context()).explain()
     assert provider.refused == []

@@ -37,8 +37,9 @@ class Scripted:
     def __init__(self, capability: SummarizingCapability, reads: int = 6, **options: Any) -> None:
         self.seen: list[list[ai.ModelMessage]] = []
         self.reads, self.capability = reads, capability
-        model = FunctionModel(self._answer, profile=options.pop("profile", None), model_name="claude-opus-5-5")
-        self.agent = Agent(model, instructions="You fix code.", capabilities=[capability], **options)
+        function = FunctionModel(self._answer, profile=options.pop("profile", None), model_name="claude-opus-5-5")
+        given: Any = {"model": function, "instructions": "You fix code.", "capabilities": [capability], **options}
+        self.agent = Agent(**given)
         self.agent.tool_plain(read)
 
     def _answer(self, messages: list[ai.ModelMessage], info: AgentInfo) -> ai.ModelResponse:
@@ -128,11 +129,7 @@ async def test_a_model_that_binds_thinking_refuses_no_request_of_a_rewritten_beg
         client = AsyncAnthropic(base_url=upstream, api_key="k", max_retries=0)
         model = AnthropicModel("claude-opus-5-5", provider=AnthropicProvider(anthropic_client=client))
         asked: Any = {"anthropic_thinking": {"type": "adaptive"}}
-        agent = Agent(model, capabilities=[capability], model_settings=asked)
-        agent.tool_plain(read)
-        history: list[ai.ModelMessage] = []
-        for turn in range(8):
-            history = (await agent.run(f"Fix part {turn}.", message_history=history)).all_messages()
+        await Scripted(capability, model=model, model_settings=asked).turns(8)
         await client.close()
     assert fake.problems == []
 

@@ -18,11 +18,11 @@ from summarizing_context import Settings, SettingsError, open_store
 from summarizing_context.cli import main
 from summarizing_context.settings import shown_store
 from tests.behaviour.contexts import begun
+from tests.docs import documents
 from tests.laws.builders import session
 
 NAMES = [setting.name for setting in dataclasses.fields(Settings)]
-PAGE = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text(encoding="utf-8")
-BLOCKS = [block.partition("```")[0] for block in PAGE.split("```json\n")[1:]]
+PAGE = documents.read("docs/configuration.md")
 STRATEGIES = ("hierarchical", "summarize", "importance", "truncate")
 
 
@@ -126,7 +126,7 @@ def test_any_mapping_at_all_is_accepted_or_refused_with_a_settings_error(mapping
 
 # Settings in groups: `context_management`, `memory`, `semantic_memory`; and from JSON files.
 
-DOCUMENTED = next(block for block in BLOCKS if '"context_management"' in block)
+DOCUMENTED = next(one.text for one in documents.blocks("json") if one.page == "docs/configuration.md")
 MANAGED = json.loads(DOCUMENTED)["context_management"]
 CHOSEN: dict[str, Any] = {"strategy": "importance", "embedding": "openai", "vector_store": "chroma"}
 CHOSEN |= {"embedding_model": "text-embedding-ada-002", "memory_include": "auto", "memory_extract": True}

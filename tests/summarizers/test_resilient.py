@@ -8,20 +8,13 @@ from typing import Any
 import anyio
 import pytest
 
-from summarizing_context import Settings, SummarizerRefused
-from summarizing_context.errors import (
-    SettingsError,
-    SummarizerError,
-    SummarizerNotReady,
-    SummarizerRateLimited,
-    SummarizerTimeout,
-)
+from summarizing_context import Settings, SettingsError, SummarizerError, SummarizerRefused
+from summarizing_context.errors import SummarizerNotReady, SummarizerRateLimited, SummarizerTimeout
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 from summarizing_context.summarizers.resilience import ResilientSummarizer
 from tests.behaviour.contexts import Clock
-
-from .scripted import CONTENT, GOOD, JOB, SECRET
+from tests.summarizers.scripted import CONTENT, GOOD, JOB, SECRET
 
 SIZE = estimate_text(JOB.prompt)
 

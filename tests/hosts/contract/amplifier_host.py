@@ -2,25 +2,26 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
-from amplifier_core import ChatResponse, ProviderInfo, ToolResult
+from amplifier_core import ChatResponse, ProviderInfo
 
 from summarizing_context.adapters.amplifier import SummarizingContextManager
 from summarizing_context.assembly import Options
 from tests.adapters import host
-from tests.hosts.contract.rows import Call, Row, unchanged
+from tests.hosts.contract.judge import Call, Row, unchanged
 from tests.hosts.contract.script import PROMPT, SIZES, Conversation, Host
+from tests.laws.builders import call, result
 
 
+@dataclass(eq=False)
 class Provider:
     """Says what the script says. It tells no window."""
 
-    name = "scripted"
-
-    def __init__(self, conversation: Conversation) -> None:
-        self.conversation = conversation
+    conversation: Conversation
+    name: ClassVar[str] = "scripted"
 
     def get_info(self) -> ProviderInfo:
         return ProviderInfo(id=self.name, display_name="Scripted")
@@ -29,17 +30,9 @@ class Provider:
         front, *rows = [row_of(message.model_dump()) for message in request.messages]
         assert (front.role, front.text) == ("system", PROMPT)
         said = message_of(self.conversation.reply(rows))
-        calls = [{**call, "name": call["tool"]} for call in said.get("tool_calls", ())]
+        calls = [{**each, "name": each["tool"]} for each in said.get("tool_calls", ())]
         content = said["content"] if calls else [{"type": "text", "text": said["content"]}]
         return ChatResponse.model_validate({"content": content, "tool_calls": calls or None})
-
-
-class Read(host.Read):
-    def __init__(self, conversation: Conversation) -> None:
-        self.conversation = conversation
-
-    async def execute(self, input: Any) -> ToolResult:
-        return ToolResult(success=True, output=self.conversation.result(input["path"]))
 
 
 class AmplifierHost(Host):
@@ -47,7 +40,7 @@ class AmplifierHost(Host):
         self.manager = SummarizingContextManager({"store": str(self.store), **SIZES}, Options(**self.options))
         await self.manager.set_system_prompt_factory(lambda: PROMPT)
         host.register("amplifier_module_context_contract", "context", self.manager)
-        given: Any = {"model": Provider(self.conversation), "tool": Read(self.conversation)}
+        given: Any = {"model": Provider(self.conversation), "tool": host.Read(self.conversation.result)}
         self._session = host.session_of({}, session_id=self.session, context="context-contract", **given)
         self._host = await self._session.__aenter__()
         self.manager.use_host(self._host.coordinator)
@@ -63,11 +56,7 @@ class AmplifierHost(Host):
     async def put(self, log: Sequence[Row]) -> None:
         rows = await self.manager.get_messages()
         same = unchanged(list(map(row_of, rows)), log)
-        if same == len(rows):
-            for row in log[same:]:
-                await self.manager.add_message(message_of(row))
-        else:
-            await self.manager.set_messages([*rows[:same], *map(message_of, log[same:])])
+        await self.manager.set_messages([*rows[:same], *map(message_of, log[same:])])
 
     async def history(self) -> list[Row]:
         return [row_of(row) for row in await self.manager.get_messages()]
@@ -82,16 +71,15 @@ class AmplifierHost(Host):
 
 
 def message_of(row: Row) -> dict[str, Any]:
-    if row.role != "assistant":
-        return {"role": row.role, "content": row.text, **({"tool_call_id": row.answers} if row.answers else {})}
+    if row.role == "tool":
+        return result("amplifier", str(row.answers), row.text)
     if not row.calls:
-        return {"role": "assistant", "content": row.text}
-    thinking = [{"type": "thinking", "thinking": row.thinking, "signature": "c2lnbmVk"}] if row.thinking else []
-    asked = [(call.id, call.name, json.loads(call.arguments)) for call in row.calls]
-    blocks = [{"type": "tool_call", "id": id, "name": name, "input": given} for id, name, given in asked]
-    listed = [{"id": id, "tool": name, "arguments": given} for id, name, given in asked]
-    content = [*thinking, {"type": "text", "text": row.text}, *blocks]
-    return {"role": "assistant", "content": content, "tool_calls": listed}
+        return {"role": row.role, "content": row.text}
+    asked = [(each.id, each.name, json.loads(each.arguments)) for each in row.calls]
+    message = call("amplifier", *asked, text=row.text)
+    if row.thinking:
+        message["content"].insert(0, {"type": "thinking", "thinking": row.thinking, "signature": "c2lnbmVk"})
+    return message
 
 
 def row_of(message: Any) -> Row:

@@ -1,20 +1,53 @@
-"""A judge of what a model is sent, by the laws' own checks and two of hosts. It shares no code with the package.
+"""What is said in a conversation, in a shape of no host's, and a judge of what a model is sent of it.
 
-It knows the conversation as it was said, and says what is wrong with a request of it.
+It judges by the laws' own checks and some of hosts, and shares no code with the package.
 """
 
 import json
+import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 
-from tests.hosts.contract.rows import Row
 from tests.laws.builders import Message, call, count, result
 from tests.laws.checkers import order_problems, refusals, tail_problems
 from tests.laws.repairs import ALL_REPAIRS
 
 _SMALL = 64  # tokens: nothing of this size is shortened
+_MARK = re.compile(r"\[([a-z]\w*)\]")
+
+
+@dataclass(frozen=True)
+class Call:
+    id: str
+    name: str
+    arguments: str  # canonical JSON
+
+
+@dataclass(frozen=True)
+class Row:
+    """A message. `wire` is what its host would send for it, as text; equal rows may differ in it."""
+
+    role: str  # user, assistant, tool or system
+    text: str
+    calls: tuple[Call, ...] = ()
+    answers: str | None = None  # the call that a tool's row answers
+    thinking: str = ""
+    wire: str = field(default="", compare=False)
+
+    @property
+    def mark(self) -> str | None:
+        """The name in brackets at the beginning of the text. Each row of the script has its own."""
+        found = _MARK.match(self.text)
+        return found and found[1]
+
+
+def unchanged(rows: Sequence[Row], log: Sequence[Row]) -> int:
+    """How many rows a history and a conversation begin with alike."""
+    return next(
+        (at for at, (row, one) in enumerate(zip(rows, log, strict=False)) if row != one), min(len(rows), len(log))
+    )
 
 
 class Judge:

@@ -17,7 +17,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from summarizing_context import Settings
 from summarizing_context.adapters.langchain import SummarizingMiddleware
-from tests.hosts.contract.rows import Call, Row
+from tests.hosts.contract.judge import Call, Row
 from tests.hosts.contract.script import PROMPT, SIZES, Host
 
 CONFIG: Any = {"configurable": {"thread_id": "contract"}, "recursion_limit": 100}
@@ -54,7 +54,7 @@ class LangChainHost(Host):
         self.middleware = SummarizingMiddleware(Settings(store=self.store, **SIZES), **self.options)
         self._agent: Any = create_agent(
             Model(conversation=self.conversation),
-            [read],
+            [read, *self.tools],
             system_prompt=PROMPT,
             middleware=[self.middleware],
             checkpointer=self._saver,

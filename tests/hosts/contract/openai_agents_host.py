@@ -14,7 +14,7 @@ from openai.types.responses.response_reasoning_item import ResponseReasoningItem
 
 from summarizing_context import Settings
 from summarizing_context.adapters.openai_agents import summarizing_filter
-from tests.hosts.contract.rows import Call, Row, unchanged
+from tests.hosts.contract.judge import Call, Row, unchanged
 from tests.hosts.contract.script import PROMPT, SIZES, STEPS, Host
 
 Item = dict[str, Any]
@@ -31,7 +31,7 @@ class OpenAIHost(Host):
         settings = Settings(store=self.store, session_id=self.session, **SIZES)
         self.shorten = summarizing_filter(settings, **self.options)
         model = ScriptedModel([ModelStep.respond(self._reply)] * STEPS)
-        self._agent = Agent(name="coder", instructions=PROMPT, tools=[read], model=model)
+        self._agent = Agent(name="coder", instructions=PROMPT, tools=[read, *self.tools], model=model)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -48,8 +48,7 @@ class OpenAIHost(Host):
         if self.turns % 2:
             await Runner.run(self._agent, prompt, **options)
             return
-        async for _ in Runner.run_streamed(self._agent, prompt, **options).stream_events():
-            pass
+        _ = [event async for event in Runner.run_streamed(self._agent, prompt, **options).stream_events()]
 
     async def put(self, log: Sequence[Row]) -> None:
         found = list(rows_of(await self._session.get_items()))

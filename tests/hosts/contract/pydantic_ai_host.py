@@ -14,7 +14,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from summarizing_context import Settings
 from summarizing_context.adapters.pydantic_ai import SummarizingCapability
-from tests.hosts.contract.rows import Call, Row
+from tests.hosts.contract.judge import Call, Row
 from tests.hosts.contract.script import PROMPT, SIZES, Host
 
 
@@ -23,13 +23,13 @@ class PydanticHost(Host):
 
     async def __aenter__(self) -> Self:
         self.capability = SummarizingCapability(Settings(store=self.store, **SIZES), **self.options)
-        self._agent = Agent(FunctionModel(self._reply), instructions=PROMPT, capabilities=[self.capability])
 
-        @self._agent.tool_plain
         def read(path: str) -> str:
             """Read a file."""
             return self.conversation.result(path)
 
+        given: Any = {"tools": [read, *self.tools], "capabilities": [self.capability]}
+        self._agent = Agent(FunctionModel(self._reply), instructions=PROMPT, **given)
         return self
 
     async def __aexit__(self, *_: object) -> None:

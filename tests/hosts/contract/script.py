@@ -2,15 +2,13 @@
 
 import json
 import random
-from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.hosts.contract.judge import Judge
-from tests.hosts.contract.rows import Call, Row
+from tests.hosts.contract.judge import Call, Judge, Row
 
 STEPS = 100  # requests of the model
 BUDGET = 4_000  # tokens of a request
@@ -32,30 +30,20 @@ class Host(AbstractAsyncContextManager[Any]):
     """A host's real runtime with its fake model, which asks `Conversation.reply`, and a tool, which asks `result`.
 
     It is made with a conversation, the path of a store and options of `open_context`, and is entered by `async with`.
-    The model is sent neither the system prompt nor tools as rows. `session` is the session's id in the store.
+    The model is sent neither the system prompt nor tools as rows. Each host has these methods:
+
+    - `async ask(prompt)` runs a turn,
+    - `async put(log)` brings the host's history to these rows, by the means that the host has for it,
+    - `async history()` returns the rows of the host's own history,
+    - `async figures()` returns the statistics of the session since it was opened.
     """
 
-    session = "contract"
+    session = "contract"  # its id in the store
+    tools: Sequence[Any] = ()  # of the framework, beside `read`
 
     def __init__(self, conversation: "Conversation", store: Path, **options: Any) -> None:
         self.conversation, self.store, self.options = conversation, store, options
         self.turns = 0
-
-    @abstractmethod
-    async def ask(self, prompt: str) -> None:
-        """Run a turn."""
-
-    @abstractmethod
-    async def put(self, log: Sequence[Row]) -> None:
-        """Bring the host's history to these rows, by the means that the host has for it."""
-
-    @abstractmethod
-    async def history(self) -> list[Row]:
-        """The host's own history."""
-
-    @abstractmethod
-    async def figures(self) -> Any:
-        """The statistics of the session since it was opened."""
 
     async def restart(self) -> None:
         """Close everything of ours, and begin again with what the host has stored."""
@@ -161,7 +149,7 @@ class Played:
         return sum(each.activations for each in self.figures)
 
 
-async def play(host: Host) -> Played:
+async def play(host: Any) -> Played:
     """Play the whole script."""
     figures, restarted, conversation = list[Any](), list[int](), host.conversation
     seen = conversation.judge.seen
