@@ -183,22 +183,22 @@ async def test_ephemeral_messages_are_shown_kept_in_memory_and_lost_at_reopening
         assert await again.get_messages() == [user("a"), assistant("b")]
 
 
-@pytest.mark.parametrize(
-    ("said", "title"),
-    [
-        ("Fix the parser,\nthen its tests.", "Fix the parser, then its tests."),
-        ("Fix the parser. " * 9, "Fix the parser. Fix the parser. Fix the parser. Fix the…"),
-        ("パーサーを直して" * 9, ("パーサーを直して" * 9)[:59] + "…"),
-        (f"https://host.example/{'a' * 90} fails", f"https://host.example/{'a' * 38}…"),
-        ("See " + "a" * 90, f"See {'a' * 55}…"),
-    ],
-)
+TITLES = {
+    "Fix the parser,\nthen its tests.": "Fix the parser, then its tests.",
+    "Fix the parser. " * 9: "Fix the parser. Fix the parser. Fix the parser. Fix the…",
+    "パーサーを直して" * 9: ("パーサーを直して" * 9)[:59] + "…",
+    f"https://host.example/{'a' * 90} fails": f"https://host.example/{'a' * 38}…",
+    "See " + "a" * 90: f"See {'a' * 55}…",
+}
+
+
+@pytest.mark.parametrize(("said", "title"), TITLES.items())
 async def test_the_title_of_a_session_is_the_beginning_of_what_its_person_wrote_first(said: str, title: str):
     """As soon as it is written, and of the present log."""
     store = await memory_store()
     async with open_context(tiny(max_tokens=BUDGET), store=store) as context:
         for log, expected in (([], None), ([user(said)], title), ([user("Another task.")], "Another task.")):
-            await context.set_messages([system("Be brief."), *log])
+            await context.set_messages([system("Be brief."), assistant("How can I help?"), *log])
             await context.get_messages_for_request()
             assert [info.title for info in await store.sessions()] == [expected]
 
@@ -244,11 +244,9 @@ async def test_max_messages_is_a_further_high_water():
 async def test_keep_recent_keeps_messages_raw_where_they_fit():
     log = session(messages=200, size=15, wild=0)
     async with opened(keep_recent=25) as context:
-        for n, message in enumerate(log):
-            await context.add_message(message)
-            view = await context.get_messages_for_request()
-            if n > 25 and reason(context):
-                assert view[-25:] == log[n - 24 : n + 1]
+        async for view in views(context, log):
+            if (n := len(context)) > 26 and reason(context):
+                assert view[-25:] == log[n - 25 : n]
 
 
 async def test_merge_user_rows_leaves_no_two_user_rows_in_a_row_in_any_view():

@@ -287,22 +287,20 @@ async def test_what_tools_and_injected_rows_say_is_a_fact_with_its_source_and_ne
         assert f"Pushes go to main. (source: {'頁' * 200}…)" in block["content"]
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
-        "## Done\n- A summary, for it did not listen.",
-        '{"kind": "fact", "message": 1, "quote": "The gate is at nowhere."}',
-        '{"kind": "fact", "message": 2, "quote": "The gate is at gate.example.org:1."}',
-        '{"kind": "order", "message": 1, "quote": "The gate is at gate.example.org:1."}',
-        '{"kind": "fact", "message": true, "quote": "The gate is at gate.example.org:1."}',
-        '{"kind": "fact", "message": 1, "quote": ["The gate is at gate.example.org:1."]}',
-        '{"kind": "fact", "message": 1, "quote": "gate.exam"}',
-        *('{"kind": "fact", "message": 1', "{" * 5_000, "", "I'm sorry, I can't help with that.", 5),
-    ],
-)
+PORT = "The gate is at gate.example.org:1."
+RIGHT = {"kind": "fact", "message": 1, "quote": PORT}
+BAD: list[dict[str, Any]] = [
+    *({"quote": quote} for quote in ("The gate is at nowhere.", [PORT], "gate.exam")),
+    *({"message": 2}, {"message": True}, {"kind": "order"}),
+]
+REPLIES = ["## Done\n- A summary, for it did not listen.", *(json.dumps(RIGHT | wrong) for wrong in BAD)]
+REPLIES += ['{"kind": "fact", "message": 1', "{" * 5_000, "", "I'm sorry, I can't help with that."]
+
+
+@pytest.mark.parametrize("reply", [*REPLIES, 5])
 async def test_a_reply_that_the_record_does_not_bear_out_keeps_nothing_and_harms_nothing(tmp_path: Path, reply: Any):
     wrong = ScriptedSummarizer(lambda job: reply if job.kind == "memory" else "## Done\n- Work went on.")
-    async with learning(tmp_path, "a", wrong, log=[user("The gate is at gate.example.org:1.")]) as context:
+    async with learning(tmp_path, "a", wrong, log=[user(PORT)]) as context:
         await context.checkpoint()
         await context.wait_idle()
         figures = context.statistics()

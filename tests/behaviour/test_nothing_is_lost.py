@@ -148,10 +148,6 @@ async def log_of(folder: Path) -> list[Message]:
         return await context.get_messages()
 
 
-def roles(log: list[Message]) -> list[str]:
-    return [row["role"] for row in log]
-
-
 @pytest.mark.parametrize("page", PAGES)
 def test_a_program_killed_at_any_point_runs_again_and_no_request_is_refused(page: str, tmp_path: Path):
     fake, texts = Provider(), (block.text for block in documents.blocks("python") if block.page == page)
@@ -171,7 +167,7 @@ def test_a_program_killed_at_any_point_runs_again_and_no_request_is_refused(page
             assert refusals(after) == [], "every call has its own result, in the log itself"
             if page == "docs/quickstart.md":
                 # each turn ends as if nothing had happened; where it was over, the second run begins one
-                assert roles(after) == TURN * (1 + (roles(before) == TURN)), name
+                assert [row["role"] for row in after] == TURN * (1 + ([row["role"] for row in before] == TURN)), name
     assert point == PAGES[page] + 1
     assert fake.refused == []
     assert "no result of this call" not in json.dumps(fake.requests)
