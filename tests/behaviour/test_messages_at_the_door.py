@@ -38,15 +38,15 @@ NO_JSON = [float("nan"), {"secret"}, b"secret", ("a",), {5: "key"}, 1 << 20_000,
 )
 async def test_a_message_that_no_provider_takes_is_refused_with_what_is_allowed(message: Any, told: str):
     """And with its place, but without what stands there."""
-    async with begun([user("first")], of=Settings) as context:
+    async with begun(log := [user("first"), user("second")], of=Settings) as context:
         with pytest.raises(MessageError, match=told) as refused:
             await context.add_message(message)
         assert not any(text in str(refused.value) for text in ("banana", "Jane", "secret"))
         assert len(str(refused.value)) < 300
-        for take, before in itertools.product((context.set_messages, context.follow), ("first", "other")):
-            with pytest.raises(MessageError, match="message 1"):
-                await take([user(before), message])
-        assert await context.get_messages() == [user("first")]
+        for take, at in itertools.product((context.set_messages, context.follow), range(3)):
+            with pytest.raises(MessageError, match=f"message {at}"):
+                await take([*log[:at], message])
+        assert await context.get_messages() == log
 
 
 @pytest.mark.parametrize(
