@@ -1,10 +1,10 @@
 """Write the messages of an agent's session, with new ids for its calls."""
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
-Message = dict[str, Any]
+from tests.laws.builders import Message, assistant, call, result, user
+
 _TEXT = "read the parser and fix its tests then run them again and note what the log says about the cache"
 _WORDS = _TEXT.split(" ")
 
@@ -22,23 +22,20 @@ class Talk:
         return f"{self._number}: {' '.join(words)}"[: self._size]
 
     def user(self, text: str | None = None) -> Message:
-        return {"role": "user", "content": self.text() if text is None else text}
+        return user(self.text() if text is None else text)
 
     def assistant(self, text: str | None = None) -> Message:
-        return {"role": "assistant", "content": self.text() if text is None else text}
+        return assistant(self.text() if text is None else text)
 
     def call(self, *names: str, **arguments: Any) -> Message:
         """A message that calls each of these tools, or `read_file`, with these arguments."""
-        called = [(f"call_{self._number}_{at}", name) for at, name in enumerate(names or ("read_file",))]
+        made = [(f"call_{self._number}_{at}", name, arguments) for at, name in enumerate(names or ("read_file",))]
         self._number += 1
-        given = json.dumps(arguments)
-        calls = [{"id": id, "type": "function", "function": {"name": name, "arguments": given}} for id, name in called]
-        return {"role": "assistant", "content": "", "tool_calls": calls}
+        return call("openai", *made)
 
     def results(self, call: Message, text: str | None = None) -> list[Message]:
         """The messages that answer all calls of a message."""
-        said = [(one["id"], self.text() if text is None else text) for one in call["tool_calls"]]
-        return [{"role": "tool", "tool_call_id": id, "content": content} for id, content in said]
+        return [result("openai", one["id"], self.text() if text is None else text) for one in call["tool_calls"]]
 
     def turns(self, count: int) -> Iterator[Message]:
         """A question, a call with its result, and an answer each; every fifth turn makes two calls at once."""

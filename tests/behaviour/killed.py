@@ -18,6 +18,7 @@ from openai import AsyncOpenAI
 from openai.resources.chat.completions import AsyncCompletions
 
 from summarizing_context import Settings, SummarizingContext, open_context
+from tests.providers.protocols import completion
 
 POINTS: list[tuple[Any, str, bool]] = [  # a method, and whether it has a point before it too
     (SummarizingContext, "add_message", True),
@@ -28,9 +29,7 @@ POINTS: list[tuple[Any, str, bool]] = [  # a method, and whether it has a point 
 
 async def warm_up() -> None:
     ssl.SSLContext.load_verify_locations = lambda *_, **__: None  # TLS is not spoken
-    choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "It is."}}
-    told = {"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
-    transport = httpx.MockTransport(lambda _: httpx.Response(200, json=told))
+    transport = httpx.MockTransport(lambda _: httpx.Response(200, json=completion()))
     async with (
         open_context(Settings(max_tokens=8_000)) as context,
         AsyncOpenAI(api_key="none", http_client=httpx.AsyncClient(transport=transport)) as client,

@@ -1,7 +1,10 @@
-"""A host that rewrites its log, or hands over its whole history each time: log and view keep in step."""
+"""Log and view keep in step with a host that rewrites its log or changes its budget; what of a view stays as it was."""
 
 import asyncio
 import copy
+import logging
+import random
+from collections.abc import Iterator
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
@@ -11,20 +14,26 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from summarizing_context import FollowReport, MessageError, Settings, open_context
+from summarizing_context import BudgetError, FollowReport, Settings, SummarizingContext
 from tests.behaviour import contexts
-from tests.behaviour.contexts import TINY, Provider, fill, tiny
+from tests.behaviour.contexts import TINY, Provider, fill, reason, said, tiny
 from tests.contract.store_builders import sql
 from tests.laws.builders import Message, assistant, result, system, user
+from tests.laws.checkers import order_problems, prefix_problems, tool_safe_problems
 from tests.laws.summarizers import Counting
 
 begun = partial(contexts.begun, of=tiny, count_tokens=None)
+roomy = partial(contexts.begun, of=Settings, token_counter="estimate", count_tokens=None, max_tokens=200_000)
+
+
+def signed(text: str, signature: str) -> Message:
+    return {"type": "thinking", "thinking": text, "signature": signature}
 
 
 def step(number: object, *, said: str = "") -> list[Message]:
-    thinking = {"type": "thinking", "thinking": f"Thought {number}.", "signature": f"sig{number}"}
     use = {"type": "tool_use", "id": f"t{number}", "name": "read", "input": {"n": number}}
-    read = assistant([thinking, use]), result("anthropic", f"t{number}", f"text {number} " * 20)
+    thought = assistant([signed(f"Thought {number}.", f"sig{number}"), use])
+    read = thought, result("anthropic", f"t{number}", f"text {number} " * 20)
     return [user(said or f"Go on with {number}."), *read, assistant(f"Step {number} is done. " * 4)]
 
 
@@ -83,18 +92,14 @@ async def test_the_view_stays_up_to_the_difference(edit: str, how: str):
 async def test_a_damaged_state_is_made_again(tmp_path: Path):
     async with begun(store=tmp_path / "s.db") as context:
         history = await grown(context)
-    cuts = ('{"cuts": [1]}', '{"cuts": [0, 0, 0, 0]}')
-    nodes = ('{"nodes": null}', '{"nodes": [5]}', '{"nodes": [[1, 2]]}')
-    for damaged in ("5", "[]", "{}", *nodes, *cuts, "{", '{"\\ud800": 1}'):
+    parts = ('"cuts": [1]', '"cuts": [0, 0, 0, 0]', '"nodes": null', '"nodes": [5]', '"nodes": [[1, 2]]')
+    for damaged in ("5", "[]", "{}", "{", '{"\\ud800": 1}', *(f"{{{part}}}" for part in parts)):
         with sql(tmp_path / "s.db") as database:
             database.execute("update activations set state = ?", (damaged.encode(),))
         for read_only in (True, False):
             async with begun(store=tmp_path / "s.db", read_only=read_only) as context:
                 assert await context.get_messages() == history
                 assert await context.get_messages_for_request()
-
-
-# `follow`, whatever a host edits.
 
 
 HOSTS: dict[str, Any] = {  # of a history, `at` a place from its end, with rows to append
@@ -122,7 +127,7 @@ HOSTS: dict[str, Any] = {  # of a history, `at` a place from its end, with rows 
 async def test_any_edits_of_a_host_leave_log_and_views_as_set_messages_does(edits, with_keys):
     """`each` is replaced at every step, so it activates at every step: it is compared by the log, and by the first
     view of a provider. `twin` is set only where the host rewrote its past: its running view is the same too."""
-    async with open_context(tiny()) as ours, open_context(tiny()) as each, open_context(tiny()) as twin:
+    async with begun() as ours, begun() as each, begun() as twin:
         history, known = talk(10), list[Message]()
         for number, (kind, back, size) in enumerate([*edits, ("same", 0, 1)]):
             keys = [repr(message) for message in history] if with_keys else None
@@ -143,7 +148,7 @@ async def test_any_edits_of_a_host_leave_log_and_views_as_set_messages_does(edit
 
 
 async def test_moved_cache_marks_and_a_single_text_block_are_no_difference():
-    async with open_context(tiny()) as context:
+    async with begun() as context:
         block = {"type": "text", "text": "hello", "cache_control": {"type": "ephemeral"}}
         await context.follow([user("hello"), user([block])])
         moved = [user([block]), user("hello"), assistant("hi")]
@@ -153,19 +158,9 @@ async def test_moved_cache_marks_and_a_single_text_block_are_no_difference():
         assert (await context.follow([{"role": "user", "content": "x", "n": True}])).replaced_from == 0
 
 
-@pytest.mark.parametrize("bad", [{"content": "no role"}, {"role": "user", "content": {1: 2}}, "text"])
-async def test_a_wrong_message_is_named_and_nothing_is_lost(bad: Any):
-    async with open_context(tiny()) as context:
-        await context.follow(talk(2))
-        for history in ([*talk(2), user("new"), bad], [*talk(2)[:3], bad]):
-            with pytest.raises(MessageError, match=f"message {len(history) - 1}:"):
-                await context.follow(history)
-            assert await context.get_messages() == talk(2)
-
-
 async def test_two_at_once_and_a_cancelled_one_add_nothing_twice():
     """Lists that grow while a call waits for its turn are followed as they were."""
-    async with open_context(tiny()) as context:
+    async with begun() as context:
         history, keys = talk(2), [str(at) for at in range(len(talk(2)))]
         waiting = asyncio.gather(*(context.follow(history, keys=keys) for _ in range(2)))
         await asyncio.sleep(0)
@@ -188,14 +183,238 @@ async def test_two_at_once_and_a_cancelled_one_add_nothing_twice():
 async def test_who_only_looks_sees_a_session_as_it_was_cut_whatever_the_settings(
     tmp_path: Path, sizes: Any, recipe: Any
 ):
-    given = {"store": tmp_path / "a.db", "max_tokens": 2_000, "token_counter": "estimate"}
-    summarizer = None if recipe is None else Counting(recipe)
-    async with open_context(Settings(**given, **sizes), summarizer=summarizer) as context:
+    opened = partial(roomy, store=tmp_path / "a.db", max_tokens=2_000)
+    async with opened(**sizes, summarizer=recipe and Counting(recipe)) as context:
         await grown(context)
         view = await context.get_messages_for_request()
         await context.wait_idle()
         was = context.statistics()
         assert was.summaries_ready == was.segments > 2
-    async with open_context(Settings(**given), read_only=True) as reader:
+    async with opened(read_only=True) as reader:
         assert await reader.get_messages_for_request() == view
         assert (reader.statistics().summaries_ready, reader.statistics().segments) == (was.segments, was.segments)
+
+
+# Budgets that go down and up again, by request and by restart.
+
+
+BUDGETS = (300, 500, 4_000, 16_000, 200_000)
+
+
+def chat(count: int, tokens: int, start: int = 0) -> list[Message]:
+    return [said(number, "word " * tokens) for number in range(start, start + count)]
+
+
+async def view(context: SummarizingContext, budget: int) -> list[Message]:
+    return await context.get_messages_for_request(token_budget=budget)
+
+
+async def test_a_larger_budget_shows_again_what_a_smaller_one_had_no_room_for():
+    async with roomy() as context:
+        for message in chat(60, 100):
+            await context.add_message(message)
+            await view(context, 4_000)
+        assert len(await view(context, 4_000)) < 60
+        assert await view(context, 200_000) == await context.get_messages()
+        assert reason(context) == "budget_raised"
+
+
+@pytest.mark.parametrize("smaller", [(300, 4_000), (500, 20_000)])
+async def test_a_small_request_between_large_ones_costs_the_large_ones_nothing(smaller, tmp_path):
+    """By the same process, and by one that is started again."""
+    opened = partial(roomy, store=tmp_path / "a.db", max_tokens=40_000)
+    async with opened(chat(110, 400), every=1) as context:
+        assert context.statistics().activations > 0
+        before = await view(context, 40_000)
+        for message in chat(6, 10, 110):
+            await context.add_message(message)
+            for small in smaller:
+                await view(context, small)
+            after = await view(context, 40_000)
+            assert (prefix_problems(before, after), reason(context)) == ([], None)
+            before = after
+    async with opened() as context:
+        assert (await view(context, 40_000), reason(context)) == (before, None)
+        for small in smaller:
+            little = await view(context, small)
+            assert reason(context) is None, "its view is kept as well"
+            assert (await view(context, 40_000), await view(context, small)) == (before, little)
+
+
+@pytest.mark.parametrize("seed", range(2))
+async def test_any_order_of_budgets_by_request_and_by_restart(seed: int, tmp_path: Path):
+    """Each view is lawful and shows of the newest message what a fresh session shows; at an equal budget it goes on
+    from the one before, unless it is told."""
+    draw, raised, whole, wide = random.Random(seed), 0, 0, 0
+    log, last = list[Message](), dict[int, list[Message]]()
+    for _ in range(9):
+        most = draw.choice(BUDGETS)
+        async with roomy(store=tmp_path / "a.db", max_tokens=most) as context:
+            for _ in range(draw.randrange(1, 8)):
+                for _ in range(draw.randrange(3)):
+                    log += chat(1, draw.choice([1, 20, 200, 1_000]), len(log))
+                    await context.add_message(log[-1])
+                if not log:
+                    continue
+                budget = draw.choice([*BUDGETS, None])
+                shown, at = await context.get_messages_for_request(token_budget=budget), budget or most
+                assert context.last_view.tokens <= at
+                assert tool_safe_problems(shown) + order_problems(shown, log) == []
+                if reason(context) is None:
+                    assert prefix_problems(last.get(at, []), shown) == [], at
+                last[at] = shown
+                raised += reason(context) == "budget_raised"
+                whole += shown[-1] == log[-1]
+                if shown[-1] != log[-1]:
+                    async with roomy() as fresh:
+                        await fresh.set_messages(log)
+                        assert (await view(fresh, at))[-1] != log[-1], at
+                    wide += 1
+    assert min(raised, whole, wide) > 0
+
+
+async def test_a_larger_budget_covers_nothing_that_a_smaller_one_has_shown():
+    async with roomy(chat(400, 60), every=1, max_tokens=8_000) as context:
+        while context.last_view.tokens < 6_000:
+            await fill(context, chat(1, 60, len(context)), every=1)
+        log, shown = await context.get_messages(), await view(context, 8_000)
+        after = await view(context, 13_000)
+        assert (reason(context), len([row for row in shown if row in log]) > 40) == ("budget_raised", True)
+        assert [row for row in shown if row in log and row not in after] == []
+
+
+@pytest.mark.parametrize("messages", [12, 40])
+async def test_a_smaller_budget_is_the_reason_also_where_every_message_was_shown_whole(messages: int):
+    async with roomy(chat(messages, 200), every=1) as context:
+        await view(context, 2_500)
+        assert [one.why for one in context.activations()] == ["smaller budget"]
+
+
+async def test_a_session_keeps_the_four_newest_views():
+    async with roomy(chat(1, 1)) as context:
+        for number in (*range(5), 1):
+            await context.next_view(provider=Provider(f"provider-{number}"))
+        assert context.last_view.activation is None
+        assert (await context.next_view(provider=Provider("provider-0"))).activation is not None, "it begins again"
+
+
+async def test_a_system_prompt_is_another_one_once_a_view_was_shown():
+    async with roomy(chat(1, 1)) as context:
+        await context.compact()
+        assert (await context.next_view(system="You build.")).activation is None
+        await context.next_view(system="You mend.")
+        assert [one.why for one in context.activations()] == ["other system prompt"]
+
+
+async def test_a_budget_just_above_system_rows_and_tools_is_told_once(caplog: pytest.LogCaptureFixture):
+    tools = [{"name": "read", "description": "word " * 3_000}]
+    async with roomy(chat(1, 10), max_tokens=4_000) as context:
+        with caplog.at_level(logging.WARNING):
+            for _ in range(3):
+                await context.get_messages_for_request(tools=tools)
+        least = context.statistics().least_useful_budget
+        (told,) = [text for text in caplog.messages if "system rows and tools" in text]
+        assert ("4,000" in told, f"{least:,}" in told) == (True, True)
+        assert f"{least:,}" in (await context.handle_command("status")).text
+        with pytest.raises(BudgetError) as refused:
+            await context.get_messages_for_request(token_budget=2_000, tools=tools)
+        assert refused.value.required_tokens + 3_960 == context.statistics().least_useful_budget
+        caplog.clear()
+        await context.get_messages_for_request(token_budget=least, tools=tools)
+        assert not caplog.records
+
+
+# After its beginning was rewritten, a view holds no signed thinking of finished turns, but the unfinished one's.
+
+
+small = partial(begun, low_water=0.4, idle_after="never")
+QUESTION = user("Question: " + "words of a person " * 3)
+
+
+def thinking(number: int) -> list[Message]:
+    """A call with what was thought and said before it, and its result."""
+    said = {"type": "text", "text": "words of a model " * 5}
+    use = {"type": "tool_call", "id": f"c{number}", "name": "read", "input": {"path": "a"}}
+    asked = assistant([signed(f"Thought {number}.", f"sig{number}"), said, use])
+    asked["metadata"] = {"openai:response_id": f"resp_{number}"}
+    return [asked, result("openai", f"c{number}", "line of a file " * 8)]
+
+
+def thoughts(view: list[Message]) -> list[str]:
+    blocks = (block for row in view if isinstance(row["content"], list) for block in row["content"])
+    return [block["signature"] for block in blocks if block["type"] == "thinking"]
+
+
+async def test_finished_turns_lose_it_at_the_activation_and_the_unfinished_one_when_it_ends():
+    async with small() as context:
+        last: list[Message] = []
+        for number in range(40):
+            first = number - number % 5  # of its turn
+            await fill(context, [*[QUESTION] * (number == first), *thinking(number)])
+            view = await context.get_messages_for_request()
+            if reason(context) is None:
+                assert view[: len(last)] == last, "appended only"
+            else:
+                kept = {int(signature[3:]) for signature in thoughts(view)}
+                assert kept >= set(range(max(first, number - 1), number + 1))
+                assert min(kept) >= first, "nothing signed of finished turns"
+                assert not any((row.get("metadata") or {}).get("openai:response_id") for row in view)
+            last = view
+        full = [one for one in context.activations() if one.why == "nearly full"]
+        assert len(full) >= 3
+        assert all(one.covered_to > one.covered_from for one in full)
+        ended = [one for one in context.activations() if one.ends_turn]
+        assert {one.why for one in ended} == {"thinking of a finished turn went"}
+        assert all(one.covered_from == one.covered_to and one.tokens_before > one.tokens_after for one in ended)
+        repairs = context.statistics().repairs
+        assert min(repairs["thinking_dropped"], repairs["chain_dropped"]) > 5
+
+
+@pytest.mark.parametrize("way", ["asked", "left_out"])
+async def test_what_can_be_dropped_by_the_provider_stays_and_what_cannot_is_left_out_at_once(way: Any):
+    async with small([QUESTION]) as context:
+        for number in range(200):
+            await fill(context, thinking(number))
+            view = await context.next_view(bound_thinking=way)
+            assert view.rewritten_prefix == (view.activation is not None)
+            if view.rewritten_prefix:
+                break
+        assert bool(thoughts(view.messages)) == (way == "asked")
+        answer, _ = thinking(number + 1)
+        await fill(context, [{**answer, "content": answer["content"][:-1]}, QUESTION])
+        after = await context.next_view(bound_thinking=way)
+        assert after.messages[: len(view.messages)] == view.messages, "no second beginning when the turn ends"
+        assert after.rewritten_prefix
+        assert thoughts(after.messages)[-1] == f"sig{number + 1}"
+
+
+def turns(seed: int) -> Iterator[Message]:
+    """Yield questions, steps, and answers of which some are long, each behind long thinking."""
+    draw = random.Random(seed)
+    for turn in range(14):
+        yield user(f"Question {turn}: " + "please " * draw.choice([5, 30, 50]))
+        for step in range(draw.choice([1, 2, 3])):
+            id, many = f"c{turn}-{step}", draw.choice([30, 50, 100])
+            yield assistant([signed("hm " * many, id), {"type": "tool_use", "id": id, "name": "run", "input": {}}])
+            yield result("anthropic", id, "line " * draw.choice([5, 20, 40]))
+        thought = signed("because " * draw.choice([100, 500]), f"end{turn}")
+        yield assistant([thought, {"type": "text", "text": f"Done {turn}. " + "It holds. " * draw.choice([20, 250])}])
+
+
+async def test_a_long_answer_that_was_shortened_reads_the_same_after_a_restart(tmp_path: Path):
+    """Its thinking went when it was shortened, so it no longer shows that it was bound; a restart must not show more
+    of its text."""
+    opened, compared = partial(roomy, store=tmp_path / "a.db", max_tokens=2_000, idle_after="never"), 0
+    async with opened() as context:
+        for row in turns(7):
+            await context.add_message(row)
+            if row["role"] == "assistant":
+                continue
+            await context.wait_idle()
+            before = await context.next_view()
+            async with opened(read_only=True) as reopened:
+                after = await reopened.next_view()
+            if after.activation is None:
+                assert after.messages == before.messages
+                compared += len(context.activations()) > 0
+    assert compared > 20

@@ -70,19 +70,15 @@ def patterns_in(value: object, name: str, depth: int = 4) -> Iterator[tuple[str,
         yield from patterns_in(one, field, depth - 1)
 
 
-@cache
-def source(module: Any) -> str:
-    return Path(module.__file__).read_text(encoding="utf8")
-
-
 def ways(module: Any, name: str, held_by: str, *, alone: bool) -> set[str]:
     """How a module uses an expression by the name or the field that holds it; all ways where that cannot be read."""
-    lines = source(module).split("\n")
+    source = Path(module.__file__).read_text(encoding="utf8")
+    lines = source.split("\n")
     near = [lines[n : n + 3] for n, line in enumerate(lines) if re.search(rf"(?:in|for) .*{re.escape(name)}\b", line)]
     loops = "\n".join(itertools.chain(*near))
     if not alone and ".match(" in loops and not re.search(r"\.(?:search|finditer|findall|sub|split)\(", loops):
         return {"match"}
-    used = re.findall(rf"\b{re.escape(held_by)}\b[\"'\]]*\.(\w+)", source(module))
+    used = re.findall(rf"\b{re.escape(held_by)}\b[\"'\]]*\.(\w+)", source)
     return METHODS.intersection(used) or {"search", "finditer", "match"}
 
 

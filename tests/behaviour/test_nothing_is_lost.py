@@ -1,8 +1,10 @@
-"""Sessions on one file: no add is lost, what is deleted leaves the file, and what is damaged there is noticed."""
+"""Sessions on one file, damage, and the documented programs killed at any point: nothing acknowledged is lost."""
 
 import asyncio
+import itertools
 import json
 import random
+import signal
 import sys
 from functools import partial
 from pathlib import Path
@@ -11,12 +13,20 @@ from typing import Any
 import anyio
 import pytest
 
-from summarizing_context import Settings
+from summarizing_context import Settings, open_context
 from summarizing_context.cli import main
 from summarizing_context.errors import DamagedMessageError
 from tests.behaviour.contexts import begun, said
+from tests.behaviour.killed import run
 from tests.contract.store_builders import bytes_beside, sql
-from tests.laws.builders import Message, user
+from tests.docs import documents
+from tests.killed_work import killed
+from tests.laws.builders import Message, call, user
+from tests.laws.checkers import refusals
+from tests.laws.shapes import answered_ids
+from tests.providers.protocols import completion
+from tests.providers.serve import serving_apart
+from tests.providers.server import Answer, Request
 
 PATIENCE = 300  # seconds, for what takes a few
 LOG = [said(number, f"look at src/mod{number}.py") for number in range(20)]
@@ -103,3 +113,61 @@ def test_a_damaged_message_is_named_with_the_way_out_and_all_others_are_exported
     assert main(export) == 2
     assert main(["sessions", "import", str(out), "--store", str(stores[1])]) == 0
     assert anyio.run(log_of, stores[1]) == log[:17] + log[18:]
+
+
+# The documented programs, killed at every point of a step and run again: no provider refuses a request of theirs.
+
+
+TURN = ["user", "assistant", "tool", "tool", "assistant"]
+PAGES = {"README.md": 12, "docs/quickstart.md": 14}  # and at how many points each is killed
+
+
+class Provider:
+    """A chat provider that refuses what OpenAI refuses. It asks for two tools, then it answers."""
+
+    def __init__(self) -> None:
+        self.refused, self.requests = list[str](), list[list[Message]]()
+        self.ids = itertools.count(1)
+
+    def answer(self, request: Request) -> Answer:
+        rows = request.body["messages"]
+        self.requests.append(rows)
+        if problems := refusals(rows) + ["nothing is asked"] * (rows[-1]["role"] == "assistant"):
+            self.refused += problems
+            return Answer(400)
+        asked = max(at for at, row in enumerate(rows) if row["role"] == "user")
+        reply = completion("It reads a file.")
+        if request.body.get("tools") and not any(map(answered_ids, rows[asked:])):
+            made = [(f"call_{n}", "read_file", {"path": f"file {n}.py"}) for n in itertools.islice(self.ids, 2)]
+            reply = completion(None, tool_calls=call("openai", *made)["tool_calls"])
+        return Answer(body=json.dumps(reply).encode())
+
+
+async def log_of(folder: Path) -> list[Message]:
+    async with open_context(Settings(store=folder / "agent.db", session_id="s1")) as context:
+        return await context.get_messages()
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_program_killed_at_any_point_runs_again_and_no_request_is_refused(page: str, tmp_path: Path):
+    fake, texts = Provider(), (block.text for block in documents.blocks("python") if block.page == page)
+    program = next(text for text in texts if "AsyncOpenAI" in text)
+    with serving_apart(fake.answer) as server:
+        env = {"OPENAI_BASE_URL": f"{server.root}/v1", "OPENAI_API_KEY": "none", "NO_PROXY": "*"}
+        for point in itertools.count(1):
+            (folder := tmp_path / str(point)).mkdir()
+            name, status = killed(run, program, folder, env, point)
+            if status == 0:
+                break  # it has no such point
+            assert status == signal.SIGKILL
+            before = asyncio.run(log_of(folder))
+            assert killed(run, program, folder, env, 0) == ([], 0)
+            after = asyncio.run(log_of(folder))
+            assert after[: len(before)] == before, "what was acknowledged stays"
+            assert refusals(after) == [], "every call has its own result, in the log itself"
+            if page == "docs/quickstart.md":
+                # each turn ends as if nothing had happened; where it was over, the second run begins one
+                assert [row["role"] for row in after] == TURN * (1 + ([row["role"] for row in before] == TURN)), name
+    assert point == PAGES[page] + 1
+    assert fake.refused == []
+    assert "no result of this call" not in json.dumps(fake.requests)
