@@ -310,17 +310,24 @@ class Intake:
     counter: TokenCounter
     in_thread: Callable[[Callable[[], Any]], Awaitable[Any]]
     verdicts: dict[bytes, Verdict]  # of the log, by `message_name`
+    _in_thread: int = 0  # messages that are being read there: what comes then is read behind them
 
     async def one(self, message: object) -> Entry:
-        """The entry of a message. Raises `MessageError`."""
+        """The entry of a message; of several at the same time, they come in the order of the calls. Raises
+        `MessageError`."""
         checked = check_message(message)  # shares the texts; the bytes of long ones are made off the event loop
         blocks = content if isinstance(content := checked.get("content"), list) else [checked]
         texts = (value for block in blocks if isinstance(block, dict) for value in block.values())
         is_long = any(len(text) > _LONG_TEXT for text in texts if isinstance(text, str))
         data = None if is_long else encode_message(checked)
-        if data and len(data) <= _LONG_TEXT and (checked["role"] != "user" or are_cues_compiled()):
+        is_short = data is not None and len(data) <= _LONG_TEXT and (checked["role"] != "user" or are_cues_compiled())
+        if is_short and not self._in_thread:
             return make_entry(checked, self.counter, data)
-        made: Entry = await self.in_thread(partial(make_entry, checked, self.counter, data))
+        self._in_thread += 1
+        try:
+            made: Entry = await self.in_thread(partial(make_entry, checked, self.counter, data))
+        finally:
+            self._in_thread -= 1
         return made
 
     async def all(self, messages: object, known: Sequence[Entry]) -> list[Entry]:

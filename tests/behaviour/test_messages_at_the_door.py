@@ -1,5 +1,6 @@
 """What may enter the log, and what can be sent of it: whole characters, and nothing that leaves its fence."""
 
+import asyncio
 import itertools
 import json
 import re
@@ -102,6 +103,14 @@ async def test_half_a_character_stays_in_the_log_and_is_whole_in_every_view_and_
     heard = [text for job in model.jobs for text in (job.instructions, job.content)]
     assert bool(heard) == by_model
     assert not [text for text in heard if LONE in text]
+
+
+async def test_messages_added_at_the_same_time_stand_in_the_order_of_the_calls():
+    """Though a long one is read in a thread, and so is the first of a person."""
+    messages = [CALL, result("openai", "c1", "x" * 300_000), user("go on"), assistant("done"), user("and now?")]
+    async with open_context(Settings(max_tokens=8_000)) as context:
+        await asyncio.gather(*map(context.add_message, messages))
+        assert await context.get_messages() == messages
 
 
 async def test_flags_are_heard_at_the_top_and_in_the_metadata_and_no_call_is_ephemeral():
