@@ -11,14 +11,14 @@ import asyncio
 import re
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from types import MappingProxyType
 from typing import Any
 
 import anyio.to_thread
 
-from summarizing_context.errors import SettingsError, StoreError, briefly
+from summarizing_context.errors import MemoryNotFoundError, SettingsError, StoreError, briefly
 from summarizing_context.messages.reading import check_message, encodable
 from summarizing_context.messages.text import UNSPACED, query_terms, search_words, stem, stems
 from summarizing_context.retrieval.embeddings import NEAR, EmbeddingSearch
@@ -31,8 +31,8 @@ from summarizing_context.stores.base import (
     NewMemory,
     Scope,
     SearchHit,
+    StoredMemory,
     keep_memories,
-    update_memory,
 )
 from summarizing_context.views.header import memory_text
 
@@ -110,7 +110,14 @@ class Memory:
         if not isinstance(id, str):
             kind = type(id).__name__
             raise SettingsError(f"a memory's id is a string, as store() and retrieve() return it; not {kind}")
-        await update_memory(self._session.store, self._scope, id, content, metadata)
+
+        def decide(held: dict[str, StoredMemory], _: object) -> None:
+            if (old := held.pop(id, None)) is None:
+                raise MemoryNotFoundError("there is no memory of this id here; retrieve() and store() return the ids")
+            if content is not None:
+                held[id] = replace(old, content=content, metadata=old.metadata if metadata is None else metadata)
+
+        await self._session.store.edit_memories(self._scope, decide)
 
     async def close(self) -> None:
         if self._looking is not None:

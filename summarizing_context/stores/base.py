@@ -11,15 +11,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, Protocol
 
-from summarizing_context.errors import MemoryNotFoundError
-
 Committed = Callable[[], None]  # called on the event loop once a write is durable, before its awaitable resolves
 HitKind = Literal["message", "summary", "memory"]
+
+
+def now() -> str:
+    """Return the time as it is kept: ISO 8601, UTC."""
+    return datetime.now(UTC).isoformat(timespec="microseconds")
 
 
 class SummaryKey(NamedTuple):
@@ -409,8 +412,7 @@ async def keep_memories(
         kept.clear()
 
         def put(id: str, content: str, metadata: Mapping[str, Any]) -> None:
-            now = datetime.now(UTC).isoformat(timespec="microseconds")
-            held[id] = StoredMemory(id, content, metadata, now, now)
+            held[id] = StoredMemory(id, content, metadata, now(), now())
 
         if not again and marked.issuperset(marks):
             return
@@ -465,18 +467,3 @@ def _are_about_the_same(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
         return True
     is_same = subject and isinstance(subject, str) and old.get("subject") == subject
     return bool(is_same) and (not isinstance(relation, str) or not relation or old.get("relation") in (None, relation))
-
-
-async def update_memory(
-    store: SessionStore, scope: MemoryScope, id: str, content: str | None, metadata: Mapping[str, Any] | None = None
-) -> None:
-    """Replace a memory's content, and its metadata where some are given. Without content it is removed; its bytes leave
-    the file with the next `purge`. Raise `MemoryNotFoundError`."""
-
-    def decide(held: dict[str, StoredMemory], _: object) -> None:
-        if (old := held.pop(id, None)) is None:
-            raise MemoryNotFoundError("there is no memory of this id here; retrieve() and store() return the ids")
-        if content is not None:
-            held[id] = replace(old, content=content, metadata=old.metadata if metadata is None else metadata)
-
-    await store.edit_memories(scope, decide)

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import threading
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -338,7 +339,7 @@ async def contents(store: Any) -> list[str]:
 async def test_what_is_marked_as_read_is_not_learnt_again_by_the_same_reader(store):
     read: dict[str, Any] = {"reader": "model", "marks": ["a"], "again": False}
     (kept,) = await base.keep_memories(store, OF_ALL, [learnt("Gate 1.", 0)], **read)
-    await base.update_memory(store, OF_ALL, kept.id, None)
+    await store.edit_memories(OF_ALL, lambda held, _: held.pop(kept.id))
     assert await base.keep_memories(store, OF_ALL, [learnt("Gate 1.", 0)], **read) == await contents(store) == []
     assert await store.marked(OF_ALL, "model", ["a", "b"]) == {"a"}
     assert await store.marked(OF_ALL, "rules", ["a"]) == set()
@@ -382,5 +383,5 @@ async def test_a_memory_that_another_of_the_same_reading_replaces_has_the_id_of_
     assert [one.change for one in kept] == ["stored", "stored", "replaced"]
     assert ({one.id for one in kept}, left.content) == ({left.id}, "It is gone.")
     assert left.metadata["replaces"] == "It is at :80. Ada owns it."
-    await base.update_memory(store, OF_ALL, left.id, "It is back.", None)
+    await store.edit_memories(OF_ALL, lambda held, _: held.update({left.id: replace(left, content="It is back.")}))
     assert await contents(store) == ["It is back."]

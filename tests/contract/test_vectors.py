@@ -12,7 +12,7 @@ import pytest
 from summarizing_context import Settings, StoreError, open_context
 from summarizing_context.assembly import make_vectors
 from summarizing_context.retrieval.embeddings import packed
-from summarizing_context.stores.base import MemoryScope, NewMemory, keep_memories, update_memory
+from summarizing_context.stores.base import MemoryScope, NewMemory, keep_memories
 from tests.contract.store_builders import make_store
 
 of_every_backend = pytest.mark.usefixtures("backend")
@@ -70,7 +70,7 @@ async def test_what_is_forgotten_is_not_found_even_if_its_number_is_used_again(s
         id = (await keep_memories(store, SCOPE, [NewMemory("kitten", {})]))[0].id
         number = int(id[1:])
         await vectors.save("r", {number: ONE})
-        await update_memory(store, SCOPE, id, None)
+        await store.edit_memories(SCOPE, lambda held, _: held.pop(id))
         assert await vectors.near("r", [number], ONE) == {}
     async with opened(settings) as (_, vectors):
         await vectors.save("r", {number + 1: OTHER})

@@ -28,7 +28,6 @@ from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, M
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import partial
 from importlib.resources import files
 from itertools import accumulate, chain, groupby, islice, starmap
@@ -42,7 +41,7 @@ from summarizing_context.concurrency import running_loop
 from summarizing_context.errors import StoreCorruptError, StoreError, StoreReadOnlyError
 from summarizing_context.messages.reading import searchable
 from summarizing_context.stores import base
-from summarizing_context.stores.base import Checkpoint, Committed, MemoryScope, Present, ProviderViews, SummaryKey
+from summarizing_context.stores.base import Checkpoint, Committed, MemoryScope, Present, ProviderViews, SummaryKey, now
 
 _MOST_RANKED = 2_500  # rows whose relevance one query works out
 _ALL_ROWS = (-(1 << 63), (1 << 63) - 1)
@@ -242,10 +241,6 @@ class Engine:
             else:  # locked, or out of reach: each would have to wait as long as this one did
                 for operation in operations:
                     operation.error = self._translated(error)
-
-
-def now() -> str:
-    return datetime.now(UTC).isoformat(timespec="microseconds")
 
 
 def readable(text: bytes) -> str:

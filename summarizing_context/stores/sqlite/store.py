@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from filelock import FileLock, Timeout
 
@@ -70,14 +70,6 @@ _FAULTS: tuple[tuple[type[StoreError], str, tuple[int, ...]], ...] = (  # by cod
     (errors.StoreReadOnlyError, _READ_ONLY, (-errno.EACCES, -errno.EPERM, -errno.EROFS, -errno.ENOENT)),
     (StoreError, _UNREADABLE, (sqlite3.SQLITE_CANTOPEN,)),
 )
-
-
-class File(NamedTuple):
-    """Where a store is, and how it is opened; stores with equal ones share an engine."""
-
-    path: Path | None  # None: in memory
-    busy_timeout: float  # seconds
-    waits_for_disk: bool
 
 
 class Database(sqlite3.Connection):
@@ -232,16 +224,16 @@ class SqliteEngine(Engine):
     """The engine of one file, or of memory, where `path` is None: one thread and one connection for the stores of a
     process that name it. With a connection each they would wait for one another as processes do."""
 
-    def __init__(self, file: File, *, read_only: bool) -> None:
-        super().__init__(str(file.path or ":memory:"), read_only=read_only)
-        self._file = file
+    def __init__(self, path: Path | None, busy_timeout: float, waits_for_disk: bool, *, read_only: bool) -> None:
+        super().__init__(str(path or ":memory:"), read_only=read_only)
+        self._path, self._busy_timeout, self._waits_for_disk = path, busy_timeout, waits_for_disk
         self._identity: object = None  # of the files that the connection has open
         self._lock: FileLock | None = None
 
     def open(self) -> Database:
         """Return a connection for writing; where only reading is allowed, one that is not used: each read opens its
         own, and leaves no file next to this one."""
-        path, wait = self._file.path, self._file.busy_timeout
+        path, wait = self._path, self._busy_timeout
         writer = f"{os.getpid()}-{uuid.uuid4().hex[:16]}"
         if path is None:
             connection = connect(None, "", wait)
@@ -279,7 +271,7 @@ class SqliteEngine(Engine):
                         raise
                 time.sleep(0.01)
             # in WAL each commit waits for the disk if it is full
-            connection.execute(f"pragma synchronous = {'full' if self._file.waits_for_disk else 'normal'}")
+            connection.execute(f"pragma synchronous = {'full' if self._waits_for_disk else 'normal'}")
             connection.execute("pragma secure_delete = on")
             create_tables(connection)
             locks = f"{glob.escape(path.name)}.[1-9]*-{'[0-9a-f]' * 16}.lock"
@@ -301,7 +293,7 @@ class SqliteEngine(Engine):
 
     def gone(self) -> Exception | None:
         """Return the error of all that follows, once the file was removed, moved or replaced."""
-        if self._identity is None or self._file.path is None or _identity(self._file.path) == self._identity:
+        if self._identity is None or self._path is None or _identity(self._path) == self._identity:
             return None
         return StoreError(
             f"{self.name}: the file, or one that belongs to it, was removed, moved or replaced while it was open; "
@@ -340,10 +332,11 @@ class SqliteStore(RelationalStore):
         busy_timeout: float | None = None,
         waits_for_disk: bool = True,
     ) -> None:
-        where = None if str(path) == ":memory:" else Path(os.path.realpath(path))
-        wait = (30.0 if waits_for_disk else 5.0) if busy_timeout is None else busy_timeout
-        file = self._file = File(where, wait, waits_for_disk)
-        super().__init__(str(where or ":memory:"), where and file, partial(SqliteEngine, file), read_only=read_only)
+        self._path = None if str(path) == ":memory:" else Path(os.path.realpath(path))
+        self._busy_timeout = (30.0 if waits_for_disk else 5.0) if busy_timeout is None else busy_timeout
+        opened = self._path, self._busy_timeout, waits_for_disk  # stores of one file with equal ones share an engine
+        make_engine = partial(SqliteEngine, *opened)
+        super().__init__(str(self._path or ":memory:"), self._path and opened, make_engine, read_only=read_only)
 
     async def _remove_unneeded(self, *, everything: bool) -> int:
         """Remove it from the file too. A file of more than 16 MB stays as large as it is unless `everything` goes; the
@@ -383,8 +376,8 @@ class SqliteStore(RelationalStore):
     # What follows runs in the engine's thread.
 
     def _read(self, connection: Database, work: Work[Result]) -> Result:
-        if self.read_only and self._file.path is not None:
-            return read(self._file.path, self._file.busy_timeout, work)
+        if self.read_only and self._path is not None:
+            return read(self._path, self._busy_timeout, work)
         with connection.transaction("deferred"):
             return work(connection)
 
