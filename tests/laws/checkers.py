@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from . import shapes
 from .repairs import LATE_NOTE, SHRUNK, SPLIT, STAND_IN, explain, is_late_note, is_same_result, is_told_of
-from .shapes import Message, answered_ids, called_ids, canonical, canonical_once, read_log, sendable, text_blocks
+from .shapes import CallGroup, Message, Reading, answered_ids, called_ids, canonical, canonical_once, text_blocks
 
 COUNT = re.compile(r"^\[(\d+) calls? left out\]$")
 PAGE = re.compile(r'<recalled messages="\d+-\d+" detail="recall">\n.*\n</recalled>', re.DOTALL)
@@ -42,7 +42,7 @@ class _Walk:
 
     view: Sequence[Message]
     log: Sequence[Message]
-    reading: shapes.Reading
+    reading: Reading
     at: int
     repairs: Counter[str] = field(default_factory=Counter)
     notes: list[tuple[int, str]] = field(default_factory=list)  # orphans whose note has not been met yet
@@ -100,7 +100,7 @@ class _Walk:
             cited = [int(number) for number in CITED.findall(said)] if is_page else []
             self.at += bool(cited) and max(cited) < len(self.log)
 
-    def _results(self, group: shapes.CallGroup) -> None:
+    def _results(self, group: CallGroup) -> None:
         sources = {identity: index for index, identity in group.results}
         needed, parted = [*sources, *group.waiting], set[int]()
         while needed and self.at < len(self.view) and (identities := answered_ids(self.view[self.at])):
@@ -116,7 +116,7 @@ class _Walk:
         for index in sorted(parted):
             self._take_words(index)
 
-    def _result_row(self, group: shapes.CallGroup, identities: list[str], sources: dict[str, int]) -> None:
+    def _result_row(self, group: CallGroup, identities: list[str], sources: dict[str, int]) -> None:
         row = self.view[self.at]
         origins = {sources[identity] for identity in identities if identity in sources}
         if len(origins) == 1 and (found := explain(row, self.log[min(origins)])) is not None:
@@ -134,14 +134,14 @@ class _Walk:
             self.repairs.update(same)
         self.repairs.update([SPLIT] if origins else [])
 
-    def _is_a_part(self, group: shapes.CallGroup, row: Message, origin: int) -> bool:
+    def _is_a_part(self, group: CallGroup, row: Message, origin: int) -> bool:
         """A row is split off only from a message that answers more calls, or speaks; its fields are the message's."""
         source = self.log[origin]
         is_more = sorted(answered_ids(source)) != sorted(answered_ids(row))
         kept = all(canonical(source.get(key)) == canonical(row[key]) for key in row if key != "content")
         return kept and (is_more or self._is_parted(group, row, origin))
 
-    def _is_parted(self, group: shapes.CallGroup, row: Message, origin: int) -> bool:
+    def _is_parted(self, group: CallGroup, row: Message, origin: int) -> bool:
         """Whether what a message says beside its results stands behind the stand-ins of the calls that it gives up."""
         given_up, source = group.abandoned and bool(group.waiting), self.log[origin]
         is_all = set(answered_ids(source)) == set(answered_ids(row))
@@ -167,13 +167,13 @@ class _Walk:
 
 def find_tail(view: Sequence[Message], log: Sequence[Message], interrupted: Collection[int] = ()) -> Tail | str:
     """Where the raw tail begins, or why there is none. `interrupted` is as in `read_log`."""
-    log = sendable(log)
-    reading = read_log(log, interrupted)
+    log = shapes.sendable(log)
+    reading = shapes.read_log(log, interrupted)
     found, alone = _find_whole(view, log, reading), _find_alone(view, log, reading)
     return found if alone is None or (isinstance(found, Tail) and found.view_start <= alone.view_start) else alone
 
 
-def _find_whole(view: Sequence[Message], log: Sequence[Message], reading: shapes.Reading) -> Tail | str:
+def _find_whole(view: Sequence[Message], log: Sequence[Message], reading: Reading) -> Tail | str:
     """The longest tail of whole groups, or why the best attempt failed."""
     starts = [start for start, _ in reading.atoms]
     begins, best, reason = frozenset(starts), -1, "the view shows none of the newest log entries"
@@ -190,7 +190,7 @@ def _find_whole(view: Sequence[Message], log: Sequence[Message], reading: shapes
     return reason if log else Tail(len(view), 0, Counter())
 
 
-def _could_begin(row: Message, log: Sequence[Message], reading: shapes.Reading, starts: Sequence[int]) -> Iterator[int]:
+def _could_begin(row: Message, log: Sequence[Message], reading: Reading, starts: Sequence[int]) -> Iterator[int]:
     """A cheap look before a walk: where the row is a repair of the atom's first entry, or its note, of any role."""
     for start in starts:
         late = reading.orphans.get(start) if start not in reading.groups else None
@@ -198,7 +198,7 @@ def _could_begin(row: Message, log: Sequence[Message], reading: shapes.Reading, 
             yield start
 
 
-def _find_alone(view: Sequence[Message], log: Sequence[Message], reading: shapes.Reading) -> Tail | None:
+def _find_alone(view: Sequence[Message], log: Sequence[Message], reading: Reading) -> Tail | None:
     """The raw tail of a view that begins within a group, if any group of the log explains it."""
     texts = [str(row.get("content")) if row.get("role") == "user" else "" for row in view]
     places = [at for at, text in enumerate(texts) if text.startswith("<late_result ") or MUTE.fullmatch(text)]
@@ -254,8 +254,8 @@ def _read_calls(view: Sequence[Message]) -> tuple[list[str], list[str]]:
 
 def order_problems(view: Sequence[Message], log: Sequence[Message]) -> list[str]:
     """Rows that equal an entry keep the log's order; inside one group the results stand right after their call."""
-    log = sendable(log)
-    places, groups = read_log(log).of_identity, read_log(log).groups
+    log = shapes.sendable(log)
+    places, groups = shapes.read_log(log).of_identity, shapes.read_log(log).groups
     problems, bound, matched = list[str](), len(log), set[int]()
     for row in range(len(view) - 1, -1, -1):
         found = [] if answered_ids(view[row]) else places.get(shapes.identity_once(view[row]), [])
@@ -287,7 +287,7 @@ def tail_problems(
 
     Pass `tail` when it was found before. With `keeps` any groups may stand before the tail.
     """
-    log = sendable(log)
+    log = shapes.sendable(log)
     tail = tail or find_tail(view, log)
     if isinstance(tail, str):
         if not may_be_empty:
@@ -332,11 +332,11 @@ def _head_problems(head: Sequence[Message], log: Sequence[Message], tail_start: 
         if found is None or SHRUNK in found:
             problems.append(f"leading system row {index} is not shown whole")
     among = range(system, tail_start)
-    may_stay = read_log(log).of_pins
+    may_stay = shapes.read_log(log).of_pins
     pins = among if keeps else [at for at in may_stay if at in among]
     headers = _fewest_strangers(head[system:], covered, system, pins)
     for row in range(system, len(head)) if headers and not keeps else ():
-        equal = read_log(log).of_text.get(canonical_once(head[row]), []) if head[row].get("content") else []
+        equal = shapes.read_log(log).of_text.get(canonical_once(head[row]), []) if head[row].get("content") else []
         for index in [at for at in equal if at in among and at not in may_stay][:1]:
             role = covered[index].get("role")
             problems.append(f"row {row} before the tail is log entry {index} ({role}), which is no pin")

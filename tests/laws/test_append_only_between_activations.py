@@ -103,10 +103,6 @@ class Late(Held):
         await judge.context.summarize(keep)
 
 
-async def edit(judge: Judge, at: int) -> None:
-    await judge.set([*judge.log[:at], user("edited"), *judge.log[at + 1 :]])
-
-
 async def look_at_both(judge: Judge, *providers: Provider, ids: str = "ab") -> None:
     """Two calls, of which the first is given up by a view, and their results."""
     await judge.add(user("Look at both."), *(call("openai", (id, "read", {})) for id in ids))
@@ -123,7 +119,8 @@ async def test_calls_given_up_in_an_end_that_is_gone_are_not_given_up_again(tmp_
             await judge.context.summarize(2)
         await look_at_both(judge, ONE, TWO)
         assert judge.interrupted  # the first call
-        await edit(judge, judge.log.index(user("Look at both.")))
+        at = judge.log.index(user("Look at both."))
+        await judge.set([*judge.log[:at], user("edited"), *judge.log[at + 1 :]])
         assert result("openai", "a", "of a") in await judge.view(provider=ONE)
 
         await judge.reopen()
@@ -138,7 +135,7 @@ async def test_segments_that_views_of_an_end_that_is_gone_have_ended_are_not_end
     async with a_session(tmp_path / "log.db", late) as judge:
         await late.cover(judge, TWO, 2)
         await late.cover(judge, ONE, 8)
-        await edit(judge, len(judge.log) - 5)
+        await judge.set([*judge.log[:-5], user("edited"), *judge.log[-4:]])
         segments = judge.context.statistics().segments
         await judge.reopen()
         assert judge.context.statistics().segments == segments

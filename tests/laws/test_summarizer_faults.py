@@ -82,6 +82,16 @@ async def test_a_reply_that_cannot_serve_is_refused_and_never_shown(kind: str) -
         assert statistics.last_error
 
 
+async def test_failures_open_the_breaker_and_calls_stop() -> None:
+    summarizer = Failing()
+    async with watched(summarizer, budget=2_000, **{**QUICK, "breaker_cooldown": 3_600.0}) as judge:
+        await judge.live(session(47, 200))
+        await judge.context.wait_idle()
+        assert judge.context.statistics().breaker == "open"
+        assert summarizer.calls <= 4 * 2 + 8
+        assert judge.activations > 2
+
+
 class Line(Counting):
     """A model behind a line that can be cut: what was asked while it was cut is counted apart."""
 

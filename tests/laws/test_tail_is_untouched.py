@@ -58,16 +58,17 @@ BUDGET, MIN_FREE = 4_000, 0.12
 NEARLY = words(random.Random(41), BUDGET * 95 // 100)
 
 
-def forty() -> list[Message]:
-    ids = [f"f{n}" for n in range(40)]
-    each = words(random.Random(42), BUDGET * 95 // 100 // 40)
-    return [call("openai", *((i, "read", {}) for i in ids)), *(result("openai", i, each) for i in ids)]
+def wide(dialect: str, calls: int, tokens: int = 50, asked: int = 50) -> list[Message]:
+    """A message with so many calls, and a result for each."""
+    rng, ids = random.Random(calls), [f"w{n}" for n in range(calls)]
+    made = call(dialect, *((i, "read_file", {"text": words(rng, asked)}) for i in ids), text="All at once.")
+    return [made, *(result(dialect, i, words(rng, tokens)) for i in ids)]
 
 
 PLACES = ("user", "blocks", "argument-openai", "result-openai", "result-anthropic")
 HUGE = {
     **{place: huge(place, NEARLY) for place in PLACES},
-    "forty results": forty(),
+    "forty results": wide("openai", 40, BUDGET * 95 // 100 // 40, asked=1),
     "assistant": [user("tell"), assistant(NEARLY)],
     "system": [system(NEARLY)],
 }
@@ -95,13 +96,6 @@ async def test_many_requests_after_a_huge_message_cause_no_storm(kind: str, stra
             await judge.context.get_messages_for_request()
             assert judge.context.last_view.tokens <= BUDGET
         assert 0 < before >= judge.context.statistics().activations - tokens / (MIN_FREE * BUDGET) - 1
-
-
-def wide(dialect: str, calls: int, tokens: int = 50) -> list[Message]:
-    """A message with so many calls, and a result for each."""
-    rng, ids = random.Random(calls), [f"w{n}" for n in range(calls)]
-    made = call(dialect, *((i, "read_file", {"text": words(rng, tokens)}) for i in ids), text="All at once.")
-    return [made, *(result(dialect, i, words(rng, tokens)) for i in ids)]
 
 
 @pytest.mark.parametrize(("strategy", "dialect"), [*zip(STRATEGIES, (*DIALECTS, "openai"), strict=True)])

@@ -40,9 +40,6 @@ def another_host(address: str) -> str:
     return address + "&application_name=another-host"
 
 
-# One writer
-
-
 async def take_over(store: PostgresStore, address: str) -> None:
     """Claim the session `s` of a host that lives on: it may prolong its lease between two statements."""
     for _ in range(20):
@@ -104,9 +101,6 @@ async def test_hosts_that_store_memories_of_a_project_at_once_lose_none(address)
         assert sorted(text for text in found if " on " not in text) == sorted(kept)
 
 
-# Paid once for all hosts
-
-
 @pytest.mark.parametrize("end", ["block", "deadline", "lease"])
 async def test_a_claim_ends_with_its_block_its_deadline_or_the_lease_of_its_host(address, monkeypatch, end):
     monkeypatch.setattr(shared, "LOOK_AGAIN", 0.05)
@@ -147,9 +141,6 @@ async def test_a_view_is_made_while_the_server_answers_nothing(address):
             assert not adding.done()
         await adding
         assert (await context.get_messages_for_request())[-1]["content"] == "Go on."
-
-
-# A host that removes much, or waits for a lock meanwhile, keeps its sessions, and holds up no other
 
 
 async def waiting_for_a_lock(address: str) -> None:
@@ -256,9 +247,6 @@ async def test_a_lost_session_is_told_in_one_line_however_many_views_are_made(ad
         assert told[0].exc_info is None
 
 
-# Lost connections
-
-
 def cut_off(address: str) -> None:
     """End the connections of this host."""
     ended = "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'summarizing-context'"
@@ -317,9 +305,6 @@ async def test_a_server_that_is_not_there_is_told(tmp_path):
     assert "secret" not in f"{raised.value}{raised.value.__cause__}{store.name}"
 
 
-# Schemas
-
-
 async def test_a_store_of_a_later_version_is_refused(address):
     async with opened(address):
         pass
@@ -340,9 +325,6 @@ async def test_stores_that_create_one_schema_at_the_same_time_all_succeed(addres
             tasks.start_soon(write, number)
     async with opened(address) as store:
         assert sorted(one.messages for one in await store.sessions()) == [2] * 5
-
-
-# Addresses
 
 
 def test_a_wrong_parameter_is_refused():
@@ -370,9 +352,6 @@ def test_words_of_the_client_that_hold_a_part_of_the_password_are_left_out(part)
     assert "secret" not in f"{fault}{fault.__cause__}"
     told = unreachable(read_address(f"postgresql://{part}"), psycopg.OperationalError("no host 'h'"))
     assert "It said: no host 'h'" in str(told)
-
-
-# Hosts by their names
 
 
 async def test_sessions_are_listed_with_the_hosts_that_have_them_open(address, capsys, monkeypatch):
