@@ -1,4 +1,4 @@
-"""What every store promises, whatever it keeps things in."""
+"""What every store promises, whatever it keeps things in, and a context on a store that a program gives it."""
 
 import asyncio
 import os
@@ -6,14 +6,17 @@ import threading
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
+from unittest.mock import AsyncMock
 
+import hypothesis
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from summarizing_context import Settings, SettingsError, open_context
 from summarizing_context.errors import SessionInUseError, StoreError, StoreReadOnlyError, WrongEventLoopError
 from summarizing_context.stores import base
 from tests.contract.store_builders import entries, entry, key, log_of, make_store, nothing, numbered, opened, summary
+from tests.laws.builders import assistant, user
 
 pytestmark = pytest.mark.usefixtures("backend")
 OWN, OF_ALL = base.MemoryScope(None, "s"), base.MemoryScope("p", "s")
@@ -207,8 +210,8 @@ async def test_what_a_cancelled_call_claimed_is_free_once_its_store_is_closed(pa
             assert [info.writer_pid for info in await other.sessions()] == [None]
 
 
-@settings(max_examples=12, deadline=None)
-@given(st.lists(st.tuples(st.none() | st.integers(0, 30), st.integers(0, 4)), max_size=25))
+@hypothesis.settings(max_examples=12, deadline=None)
+@hypothesis.given(st.lists(st.tuples(st.none() | st.integers(0, 30), st.integers(0, 4)), max_size=25))
 def test_a_log_is_what_a_list_would_be(steps):
     async def follow() -> None:
         model: list[str] = []
@@ -385,3 +388,69 @@ async def test_a_memory_that_another_of_the_same_reading_replaces_has_the_id_of_
     assert left.metadata["replaces"] == "It is at :80. Ada owns it."
     await store.edit_memories(OF_ALL, lambda held, _: held.update({left.id: replace(left, content="It is back.")}))
     assert await contents(store) == ["It is back."]
+
+
+SETTINGS = Settings(max_tokens=4_000, session_id="s", project="p")
+
+
+async def open_store(path: Any) -> Any:
+    store = make_store(path)
+    await store.open()
+    return store
+
+
+async def test_a_session_goes_on_in_a_given_store(tmp_path):
+    path = tmp_path / "run.db"
+    store = await open_store(path)
+    async with open_context(SETTINGS, store=store) as context:
+        assert context.statistics().store == store.name
+        for number in range(100):
+            await context.add_message(user(f"Step {number}: the tulip of bed {number}. " * 5))
+            await context.add_message(assistant("Planted."))
+        await context.wait_idle()
+        await context.pin("The gate is green.")
+        await context.memory.store("Ana owns the garden.")
+        view = await context.get_messages_for_request()
+        mark = await context.checkpoint("planted")
+        await context.set_messages([user("Something else")])
+    async with open_context(SETTINGS, store=await open_store(path)) as context:
+        assert await context.get_messages() == [user("Something else")]
+        await context.restore(mark)
+        assert len(context) == 200
+        assert await context.get_messages_for_request() == view
+        assert [pin.text for pin in context.pins()] == ["The gate is green."]
+        assert {hit.start for hit in await context.search("tulip", limit=10) if hit.kind == "message"}
+        assert [memory.content for memory in await context.memory.retrieve("garden")] == ["Ana owns the garden."]
+
+
+@pytest.mark.parametrize(
+    ("settings", "more", "error", "words"),
+    [
+        (Settings(summarizer="host"), {}, SettingsError, "mounted under Amplifier"),
+        (SETTINGS, {"summarizer": "a word"}, SettingsError, None),
+        (SETTINGS, {}, SessionInUseError, None),
+    ],
+)
+async def test_a_given_store_is_closed_once_when_the_context_does_not_open(tmp_path, settings, more, error, words):
+    async with opened(tmp_path / "run.db", "s"):
+        store = await open_store(tmp_path / "run.db")
+        store.close = AsyncMock(wraps=store.close)
+        with pytest.raises(error, match=words):
+            async with open_context(settings, store=store, **more):
+                pass
+        with pytest.raises(StoreError):
+            await store.sessions()
+    store.close.assert_awaited_once()
+
+
+class Half:
+    async def claim(self, session_id: str) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("store", "words"), [("run.db", r"Settings\(store=\)"), (Half(), r"Half and lacks append, .*, name, ")]
+)
+async def test_what_is_no_store_is_refused_with_what_it_lacks(store, words):
+    with pytest.raises(SettingsError, match=words):
+        async with open_context(SETTINGS, store=store):
+            pass

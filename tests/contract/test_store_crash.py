@@ -21,7 +21,6 @@ from typing import Any
 import pytest
 
 from summarizing_context.stores.base import Present, Scope, StoredEntry, StoredProviderView
-from summarizing_context.stores.sqlite.store import SqliteStore
 from tests.contract.store_builders import bytes_beside, check_index, nothing, opened, sql
 from tests.killed_work import killed
 
@@ -88,17 +87,10 @@ async def remove(store: Any, ack: Ack) -> None:
         ack(f"s{i}")
 
 
-def another(path: Path, number: int) -> Path:
-    """The place of another store."""
-    return path.with_name(f"{number}-{path.name}")
-
-
 async def create(path: Path, ack: Ack) -> None:
     for i in count():
-        store = SqliteStore(another(path, i))
-        await store.open()
-        ack(str(i))
-        await store.close()
+        async with opened(path.with_name(f"{i}-{path.name}")):
+            ack(str(i))
 
 
 def watch(plan: dict[str, Any]) -> Callable[[], None]:
@@ -141,11 +133,9 @@ async def work_until_killed(ack: Ack, plan: dict[str, Any]) -> None:
     if plan["work"] == "create":
         arm()
         await create(path, ack)
-    store = SqliteStore(path)
-    await store.open()
-    await store.claim("s")
-    arm()
-    await {"append": append, "change": change, "remove": remove}[plan["work"]](store, ack)
+    async with opened(path, "s") as store:
+        arm()
+        await {"append": append, "change": change, "remove": remove}[plan["work"]](store, ack)
 
 
 @pytest.fixture
@@ -278,4 +268,4 @@ async def test_a_session_is_deleted_or_is_not_after_a_kill(crash, path, plan):
 async def test_a_store_can_be_opened_after_a_kill_during_its_creation(crash, path, plan):
     acked = crash("create", **plan)
     for i in range(len(acked) + 1):
-        assert await reopened(another(path, i)) == [([], [])]
+        assert await reopened(path.with_name(f"{i}-{path.name}")) == [([], [])]

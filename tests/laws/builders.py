@@ -75,7 +75,7 @@ def result(dialect: str, identity: str, text: Any, *, failed: bool = False) -> M
     return {"role": "tool", "tool_call_id": identity, "content": text}
 
 
-def results(*pairs: tuple[str, str]) -> Message:
+def results(*pairs: tuple[str, Any]) -> Message:
     """One Anthropic row that answers several calls."""
     return user([{"type": "tool_result", "tool_use_id": i, "content": text} for i, text in pairs])
 

@@ -1,15 +1,222 @@
-"""Is this view lawful? Each answers with sentences, one for each broken rule; none for a lawful view."""
+"""Is this view lawful? Each answers with sentences, one for each broken rule; none for a lawful view.
+
+The raw tail of a view is the longest end of it that shows the newest log entries, group by group. Of a group too wide
+to be shown a view shows only the newest messages, each by itself, results as notes and calls as their number: what came
+before them in the group is left out, what comes behind it is shown as ever.
+"""
 
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, product
+from typing import NamedTuple
 
 from . import shapes
-from .alignment import Tail, align, find_alone
-from .grouping import entry_places, has_words, read_log
-from .repairs import SHRUNK, explain, is_told_of
-from .shapes import Message, answered_ids, called_ids, canonical_once, identity_once, media_count, sendable
+from .repairs import LATE_NOTE, SHRUNK, SPLIT, STAND_IN, explain, is_late_note, is_same_result, is_told_of
+from .shapes import CallGroup, Message, Reading, answered_ids, called_ids, canonical, canonical_once, text_blocks
+
+COUNT = re.compile(r"^\[(\d+) calls? left out\]$")
+PAGE = re.compile(r'<recalled messages="\d+-\d+" detail="recall">\n.*\n</recalled>', re.DOTALL)
+CITED = re.compile(r"^\[message (\d+)[:\]]", re.MULTILINE)
+MUTE = re.compile(r"…|\[… \d+ tokens left out …\]|\[\d+ calls? left out\]")
+
+
+class Tail(NamedTuple):
+    """Where the raw tail begins in the view and in the log, and what was repaired in it."""
+
+    view_start: int
+    log_start: int
+    repairs: Counter[str]
+    alone: tuple[int, int] | None = None  # log entries of its first group, of which only the newest are shown
+
+
+class _NotShown(Exception):
+    """The view shows something else."""
+
+
+@dataclass(slots=True)
+class _Walk:
+    """One attempt to read a view from a row on as the log from an entry on."""
+
+    view: Sequence[Message]
+    log: Sequence[Message]
+    reading: Reading
+    at: int
+    repairs: Counter[str] = field(default_factory=Counter)
+    notes: list[tuple[int, str]] = field(default_factory=list)  # orphans whose note has not been met yet
+
+    def failure(self, start: int) -> str:
+        """Match everything from log entry `start`; why that is not what is shown, or nothing."""
+        try:
+            for index in range(start, len(self.log)):
+                self._take_page(index)
+                self._take_notes()
+                if self.at < len(self.view) or not self._may_be_held_back(index):
+                    self._entry(index)
+            self._take_page(len(self.log))
+            self._take_notes()
+            if self.notes:
+                raise _NotShown(f"the orphan result of log entry {self.notes[0][0]} is not shown as a note")
+            if self.at < len(self.view):
+                raise _NotShown(f"view row {self.at} is no log entry")
+        except _NotShown as reason:
+            return str(reason)
+        return ""
+
+    def _entry(self, index: int) -> None:
+        message, group = self.log[index], self.reading.groups.get(index)
+        if group is None and (answers := answered_ids(message)):
+            late = [(index, identity) for identity in self.reading.orphans.get(index, [])]
+            self.notes += late
+            self._take_notes()
+            if text_blocks(message) and len(late) >= len(answers):  # what is said beside stands behind the notes
+                self._take_words(index)
+        else:
+            self._row(index, message)
+            if group is not None:
+                self._results(group)
+
+    def _take_words(self, index: int) -> None:
+        """What a message says beside results has a row of its own."""
+        self._row(index, {**self.log[index], "content": text_blocks(self.log[index])})
+        self.repairs[SPLIT] += 1
+
+    def _row(self, index: int, entry: Message) -> None:
+        found = explain(self.view[self.at], entry) if self.at < len(self.view) else None
+        if found is None:
+            raise _NotShown(f"view row {self.at} is not log entry {index} or its words, nor a repair of it")
+        self.repairs.update(found)
+        self.at += 1
+
+    def _take_page(self, index: int) -> None:
+        """What the log holds about a person's question stands behind it, also behind results that it comes with. It
+        cites messages of the log."""
+        asked = self.log[index - 1] if index else {}
+        if asked.get("role") == "user" and "?" in str(asked) and self.at < len(self.view):
+            row, said = self.view[self.at], str(self.view[self.at].get("content"))
+            is_page = set(row) == {"role", "content"} and row["role"] == "user" and PAGE.fullmatch(said)
+            cited = [int(number) for number in CITED.findall(said)] if is_page else []
+            self.at += bool(cited) and max(cited) < len(self.log)
+
+    def _results(self, group: CallGroup) -> None:
+        sources = {identity: index for index, identity in group.results}
+        needed, parted = [*sources, *group.waiting], set[int]()
+        while needed and self.at < len(self.view) and (identities := answered_ids(self.view[self.at])):
+            if any(identity not in needed for identity in identities):
+                raise _NotShown(f"view row {self.at} answers other calls than those of log entry {group.call}")
+            self._result_row(group, identities, sources)
+            needed = [identity for identity in needed if identity not in identities]
+            origins = {sources[identity] for identity in identities if identity in sources}
+            parted |= {origin for origin in origins if self._is_parted(group, self.view[self.at], origin)}
+            self.at += 1
+        if missing := [identity for identity in needed if group.abandoned or identity in sources]:
+            raise _NotShown(f"{len(missing)} results of log entry {group.call} are missing before view row {self.at}")
+        for index in sorted(parted):
+            self._take_words(index)
+
+    def _result_row(self, group: CallGroup, identities: list[str], sources: dict[str, int]) -> None:
+        row = self.view[self.at]
+        origins = {sources[identity] for identity in identities if identity in sources}
+        if len(origins) == 1 and (found := explain(row, self.log[min(origins)])) is not None:
+            self.repairs.update(found)
+            return
+        if not all(self._is_a_part(group, row, origin) for origin in origins):
+            raise _NotShown(f"view row {self.at} is not log entry {min(origins)}, nor a repair or a part of it")
+        for identity in identities:
+            same: frozenset[str] | None = frozenset({STAND_IN}) if group.abandoned else None
+            if identity in sources:
+                original = shapes.result_contents(self.log[sources[identity]], identity)[0]
+                same = is_same_result(shapes.result_contents(row, identity)[0], original)
+            if same is None:
+                raise _NotShown(f"view row {self.at} is not the result of call {identity}, or that still waits")
+            self.repairs.update(same)
+        self.repairs.update([SPLIT] if origins else [])
+
+    def _is_a_part(self, group: CallGroup, row: Message, origin: int) -> bool:
+        """A row is split off only from a message that answers more calls, or speaks; its fields are the message's."""
+        source = self.log[origin]
+        is_more = sorted(answered_ids(source)) != sorted(answered_ids(row))
+        kept = all(canonical(source.get(key)) == canonical(row[key]) for key in row if key != "content")
+        return kept and (is_more or self._is_parted(group, row, origin))
+
+    def _is_parted(self, group: CallGroup, row: Message, origin: int) -> bool:
+        """Whether what a message says beside its results stands behind the stand-ins of the calls that it gives up."""
+        given_up, source = group.abandoned and bool(group.waiting), self.log[origin]
+        is_all = set(answered_ids(source)) == set(answered_ids(row))
+        return given_up and is_all and bool(text_blocks(source)) and not text_blocks(row)
+
+    def _take_notes(self) -> None:
+        for index, identity in list(self.notes):
+            if (index, identity) not in self.notes or self.at == len(self.view):
+                continue
+            row, entry = self.view[self.at], self.log[index]
+            if is_late_note(row, entry, identity):
+                self.notes.remove((index, identity))
+                self.repairs[LATE_NOTE] += 1
+                if all(is_late_note(row, entry, other) for at, other in self.notes if at == index):
+                    self.notes = [other for other in self.notes if other[0] != index]  # one note may tell all of them
+                self.at += 1
+
+    def _may_be_held_back(self, index: int) -> bool:
+        """Only lines of split calls, behind the first that waits; never the newest message."""
+        waiting = [group.call for group in self.reading.open_groups()]
+        return index in waiting[1:] and index < len(self.log) - 1
+
+
+def find_tail(view: Sequence[Message], log: Sequence[Message], interrupted: Collection[int] = ()) -> Tail | str:
+    """Where the raw tail begins, or why there is none. `interrupted` is as in `read_log`."""
+    log = shapes.sendable(log)
+    reading = shapes.read_log(log, interrupted)
+    found, alone = _find_whole(view, log, reading), _find_alone(view, log, reading)
+    return found if alone is None or (isinstance(found, Tail) and found.view_start <= alone.view_start) else alone
+
+
+def _find_whole(view: Sequence[Message], log: Sequence[Message], reading: Reading) -> Tail | str:
+    """The longest tail of whole groups, or why the best attempt failed."""
+    starts = [start for start, _ in reading.atoms]
+    begins, best, reason = frozenset(starts), -1, "the view shows none of the newest log entries"
+    for row, shown in enumerate(view):
+        equal = [start for start in reading.of_text.get(canonical_once(shown), ()) if start in begins]
+        # what equals an entry is no repaired one, unless an empty content was put in
+        repaired = () if equal and shown.get("content") else _could_begin(shown, log, reading, starts)
+        for start in chain(equal, repaired):
+            walk = _Walk(view, log, reading, row)
+            if not (failure := walk.failure(start)):
+                return Tail(row, start, walk.repairs)
+            if walk.at - row > best:
+                best, reason = walk.at - row, failure
+    return reason if log else Tail(len(view), 0, Counter())
+
+
+def _could_begin(row: Message, log: Sequence[Message], reading: Reading, starts: Sequence[int]) -> Iterator[int]:
+    """A cheap look before a walk: where the row is a repair of the atom's first entry, or its note, of any role."""
+    for start in starts:
+        late = reading.orphans.get(start) if start not in reading.groups else None
+        if any(is_late_note(row, log[start], one) for one in late) if late else explain(row, log[start]):
+            yield start
+
+
+def _find_alone(view: Sequence[Message], log: Sequence[Message], reading: Reading) -> Tail | None:
+    """The raw tail of a view that begins within a group, if any group of the log explains it."""
+    texts = [str(row.get("content")) if row.get("role") == "user" else "" for row in view]
+    places = [at for at, text in enumerate(texts) if text.startswith("<late_result ") or MUTE.fullmatch(text)]
+    for (start, stop), row in product(reversed(reading.runs), places):
+        for since in range(max(start, stop - (len(view) - row)), stop):
+            alone, walk = log[since:stop], _Walk(view, log, reading, row + stop - since)
+            if all(map(_shows_alone, view[row : walk.at], alone)) and not walk.failure(stop):
+                told = Counter(LATE_NOTE if answered_ids(entry) else SHRUNK for entry in alone)
+                return Tail(row, start, walk.repairs + told, (start, stop))
+    return None
+
+
+def _shows_alone(shown: Message, entry: Message) -> bool:
+    if answers := answered_ids(entry):
+        return any(is_late_note(shown, entry, identity) for identity in answers)
+    if calls := called_ids(entry):
+        return shown.get("content") == "…" or COUNT.findall(str(shown.get("content"))) == [str(len(calls))]
+    return explain(shown, entry) is not None
 
 
 def tool_safe_problems(view: Sequence[Message]) -> list[str]:
@@ -36,7 +243,7 @@ def _read_calls(view: Sequence[Message]) -> tuple[list[str], list[str]]:
                 waiting.remove(identity)
             else:
                 problems.append(f"row {row} answers {identity!r}, which is no waiting call of the message before")
-        if answers and waiting and has_words(message):
+        if answers and waiting and shapes.has_words(message):
             problems.append(f"row {row} says more before the results of {waiting}")
         calls = called_ids(message)
         if calls and waiting:
@@ -47,12 +254,11 @@ def _read_calls(view: Sequence[Message]) -> tuple[list[str], list[str]]:
 
 def order_problems(view: Sequence[Message], log: Sequence[Message]) -> list[str]:
     """Rows that equal an entry keep the log's order; inside one group the results stand right after their call."""
-    log = sendable(log)
-    places, groups = entry_places(log).of_identity, read_log(log).groups
-    problems: list[str] = []
-    bound, matched = len(log), set[int]()
+    log = shapes.sendable(log)
+    places, groups = shapes.read_log(log).of_identity, shapes.read_log(log).groups
+    problems, bound, matched = list[str](), len(log), set[int]()
     for row in range(len(view) - 1, -1, -1):
-        found = [] if answered_ids(view[row]) else places.get(identity_once(view[row]), [])
+        found = [] if answered_ids(view[row]) else places.get(shapes.identity_once(view[row]), [])
         if earlier := bisect_left(found, bound):
             bound = found[earlier - 1]
             matched.add(row)
@@ -60,21 +266,12 @@ def order_problems(view: Sequence[Message], log: Sequence[Message]) -> list[str]
             problems.append(f"row {row} is log entry {found[-1]} but stands before log entry {bound}")
     calls: list[int] = []  # those of the entries that equal the last row without results
     for row, message in enumerate(view):
-        found = places.get(identity_once(message), [])
+        found = places.get(shapes.identity_once(message), [])
         if not answered_ids(message):
             calls = [index for index in found if row in matched and index in groups]
         elif found and calls and not any(index in found for call in calls for index, _ in groups[call].results):
             problems.append(f"row {row} is log entry {found[0]}, which does not answer log entry {calls[0]}")
     return problems
-
-
-def find_tail(view: Sequence[Message], log: Sequence[Message], interrupted: Collection[int] = ()) -> Tail | str:
-    """Where the raw tail begins, or why there is none. `interrupted` is as in `read_log`."""
-    log = sendable(log)
-    reading = read_log(log, interrupted)
-    found = align(view, log, reading)
-    alone = find_alone(view, log, reading)
-    return found if alone is None or (isinstance(found, Tail) and found.view_start <= alone.view_start) else alone
 
 
 def tail_problems(
@@ -90,7 +287,7 @@ def tail_problems(
 
     Pass `tail` when it was found before. With `keeps` any groups may stand before the tail.
     """
-    log = sendable(log)
+    log = shapes.sendable(log)
     tail = tail or find_tail(view, log)
     if isinstance(tail, str):
         if not may_be_empty:
@@ -135,11 +332,11 @@ def _head_problems(head: Sequence[Message], log: Sequence[Message], tail_start: 
         if found is None or SHRUNK in found:
             problems.append(f"leading system row {index} is not shown whole")
     among = range(system, tail_start)
-    may_stay = entry_places(log).of_pins
+    may_stay = shapes.read_log(log).of_pins
     pins = among if keeps else [at for at in may_stay if at in among]
     headers = _fewest_strangers(head[system:], covered, system, pins)
     for row in range(system, len(head)) if headers and not keeps else ():
-        equal = entry_places(log).of_text.get(canonical_once(head[row]), []) if head[row].get("content") else []
+        equal = shapes.read_log(log).of_text.get(canonical_once(head[row]), []) if head[row].get("content") else []
         for index in [at for at in equal if at in among and at not in may_stay][:1]:
             role = covered[index].get("role")
             problems.append(f"row {row} before the tail is log entry {index} ({role}), which is no pin")
@@ -172,7 +369,7 @@ def view_tokens(
     view: Sequence[Message], count: Callable[[str], int], image_tokens: int, parts: Callable[[Message], list[str]]
 ) -> int:
     """4 for each message, the sum over its text parts, and a price for each image."""
-    return sum(4 + sum(map(count, parts(m))) + image_tokens * media_count(m.get("content")) for m in view)
+    return sum(4 + sum(map(count, parts(m))) + image_tokens * shapes.media_count(m.get("content")) for m in view)
 
 
 def prefix_problems(previous: Sequence[Message], view: Sequence[Message]) -> list[str]:

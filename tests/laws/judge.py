@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 from summarizing_context import Settings, message_text_parts, open_context
 from summarizing_context.errors import BudgetError
 
+from . import shapes
 from .builders import Message, count
 from .checkers import find_tail, order_problems, prefix_problems, tail_problems, tool_safe_problems, view_tokens
-from .grouping import atoms, interrupts, read_log
 from .places import kept_at
 from .repairs import ALL_REPAIRS
-from .shapes import answered_ids, called_ids, canonical_once, copied, leading_system_rows, sendable
+from .shapes import answered_ids, called_ids, canonical_once, copied, interrupts, read_log, sendable
 
 REASONS = {
     "high_water", "budget_lowered", "budget_raised", "provider_changed", "system_changed", "log_replaced", "idle",
@@ -141,7 +141,9 @@ class Judge:
         try:
             view: list[Message] = await self.context.get_messages_for_request(*asked)
         except BudgetError as error:
-            self._judge_refusal(error)
+            self.refused += 1
+            if (needed := self._price_of_system()) + 40 <= error.budget_tokens:
+                raise LawBroken(f"within_budget: refused though system rows need only {needed}: {error}") from error
             return []
         own = [self._own(row) for row in view]
         self.views += 1
@@ -186,11 +188,6 @@ class Judge:
             self._rows[told] = copied(row)
         return self._rows[told]
 
-    def _judge_refusal(self, error: BudgetError) -> None:
-        self.refused += 1
-        if self._price_of_system() + 40 <= error.budget_tokens:
-            raise LawBroken(f"within_budget: refused though system rows need only {self._price_of_system()}: {error}")
-
     def _problems(self, view: list[Message], budget: int, key: str) -> list[str]:
         problems = [f"tool_safe: {p}" for p in tool_safe_problems(view)]
         if self.views % self.thorough == 0:
@@ -209,7 +206,7 @@ class Judge:
             self.repairs.update(tail.repairs)
             if tail.alone and not self._is_too_large(*tail.alone):
                 problems = [f"newest_message_present: the group of log entries {tail.alone} could be shown whole"]
-        empty = self._is_too_large(*(atoms(read_log(self.log)) or [(0, 0)])[-1])
+        empty = self._is_too_large(*(read_log(self.log).atoms or [(0, 0)])[-1])
         seen: Any = {"may_be_empty": empty, "tail": tail, "keeps": self.keeps}
         problems += tail_problems(view, self.log, self.repairs_allowed, **seen)
         return [f"tail_is_untouched: {p}" for p in problems]
@@ -255,7 +252,7 @@ class Judge:
         return int(self.context.budget().max_tokens) - self._price_of_system()
 
     def _price_of_system(self) -> int:
-        return sum(map(self._price, self.log[: leading_system_rows(self.log)]))
+        return sum(map(self._price, self.log[: shapes.leading_system_rows(self.log)]))
 
 
 @asynccontextmanager

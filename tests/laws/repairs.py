@@ -118,9 +118,7 @@ def _has_same_calls(shown: Message, entry: Message) -> bool:
 
 
 def _is_shrunk_message(shown: Message, entry: Message) -> bool:
-    ways = {"content": _is_shrunk_content, "tool_calls": _are_shrunk_calls}
-    is_alike = shown.keys() == entry.keys() and _has_same_calls(shown, entry)
-    is_good = is_alike and all(ways.get(key, _is_same)(shown[key], value) for key, value in entry.items())
+    is_good = _has_same_calls(shown, entry) and _are_shrunk_fields(shown, entry, _OF_MESSAGE)
     return is_good and len(canonical(shown)) < len(canonical(entry)) + LONGEST_CUT_NOTE
 
 
@@ -175,26 +173,27 @@ def _is_shrunk_block(shown: Any, original: Any) -> bool:
     kind, now = original.get("type"), shown.get("type")
     if kind in THINKING_BLOCKS or kind != now:
         return now == "text" and kind not in {*THINKING_BLOCKS, "text", "tool_use", "tool_call", "tool_result"}
-    return _are_shrunk_fields(shown, original)
+    return _are_shrunk_fields(shown, original, _OF_BLOCK)
 
 
 def _is_shrunk_string(shown: Any, original: Any) -> bool:
     return isinstance(shown, str) and isinstance(original, str) and is_shrunk_text(shown, original)
 
 
-def _are_shrunk_fields(shown: Message, original: Message) -> bool:
-    return shown.keys() == original.keys() and all(
-        _is_same(shown[key], value) or (key in _WAYS and _WAYS[key](shown[key], value))
-        for key, value in original.items()
+def _are_shrunk_fields(shown: Any, original: Message, ways: Mapping[str, Callable[[Any, Any], bool]]) -> bool:
+    return (
+        isinstance(shown, Mapping)
+        and shown.keys() == original.keys()
+        and all(
+            _is_same(shown[key], value) or (key in ways and ways[key](shown[key], value))
+            for key, value in original.items()
+        )
     )
 
 
 def _are_shrunk_calls(shown: Any, original: Any) -> bool:
     are_lists = isinstance(shown, list) and isinstance(original, list) and len(shown) == len(original)
-    return are_lists and all(
-        isinstance(left, Mapping) and _are_shrunk_fields(left, right)
-        for left, right in zip(shown, original, strict=True)
-    )
+    return are_lists and all(_are_shrunk_fields(*pair, _OF_BLOCK) for pair in zip(shown, original, strict=True))
 
 
 def _are_shrunk_arguments(shown: Any, original: Any) -> bool:
@@ -208,11 +207,13 @@ def _are_shrunk_arguments(shown: Any, original: Any) -> bool:
     return not (isinstance(original, str) and _is_json(original)) or _is_json(shown)
 
 
-_WAYS: dict[str, Callable[[Any, Any], bool]] = {  # in which a field of a block may be shrunk
+# in which a field may be shrunk
+_OF_BLOCK: dict[str, Callable[[Any, Any], bool]] = {
     **dict.fromkeys(("input", "arguments", "function"), _are_shrunk_arguments),
     **dict.fromkeys(("content", "output"), _is_shrunk_content),
     "text": _is_shrunk_string,
 }
+_OF_MESSAGE = {"content": _is_shrunk_content, "tool_calls": _are_shrunk_calls}
 
 
 def _length(value: Any) -> int:

@@ -1,12 +1,21 @@
-"""Read a message of any provider: its calls, the calls it answers, its thinking, its texts.
+"""Read messages of any provider, and the log that they make: calls, what they are answered by, what may not be parted.
 
-Written from the data format alone, so that it can judge the package.
+Written from the data format alone, so that it can judge the package. The rules of groups are stated a second time here:
+
+A call waits for its results. Call rows one after the other wait together, up to 24 from the second on; one more then,
+and those that wait are abandoned.
+A result is paired with the nearest call of its id that still waits; without one it is an orphan. It abandons the rows
+before the one that it answers. Whatever else comes abandons all that wait: words, an orphan, a call after a result.
+A request interrupts what it cannot wait for, in views only: see `interrupts`.
 """
 
 import copy
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import wraps
+from operator import is_
 from typing import Any, TypeVar
 
 Message = Mapping[str, Any]
@@ -15,6 +24,7 @@ CALL_BLOCKS = frozenset({"tool_use", "tool_call"})
 THINKING_BLOCKS = frozenset({"thinking", "redacted_thinking", "reasoning"})
 THINKING_FIELDS = frozenset({*THINKING_BLOCKS, "thinking_block", "reasoning_content", "reasoning_details"})
 MEDIA_BLOCKS = frozenset({"image", "image_url", "input_image"})
+TOGETHER_AT_MOST = 24  # messages
 
 
 def canonical(value: Any) -> str:
@@ -86,6 +96,15 @@ def blocks(message: Message) -> list[Mapping[str, Any]]:
     return [block for block in content if isinstance(block, Mapping)] if isinstance(content, list) else []
 
 
+def text_blocks(message: Message) -> list[Mapping[str, Any]]:
+    return [block for block in blocks(message) if block.get("type") == "text"]
+
+
+def has_words(message: Message) -> bool:
+    """Whether a message of the user says more than its results."""
+    return message.get("role") == "user" and bool(text_blocks(message))
+
+
 def _ids(values: Iterable[Any]) -> list[str]:
     return [value for value in values if isinstance(value, str) and value]
 
@@ -155,3 +174,137 @@ def without_thinking(message: Message) -> dict[str, Any]:
 def leading_system_rows(log: Sequence[Message]) -> int:
     """How many system and developer rows the log starts with."""
     return next((at for at, row in enumerate(log) if row.get("role") not in ("system", "developer")), len(log))
+
+
+@dataclass(slots=True)
+class CallGroup:
+    """A message with calls, what answered them, and what became of the rest."""
+
+    call: int  # log index
+    waiting: list[str]
+    results: list[tuple[int, str]] = field(default_factory=list)  # (log index, call id)
+    abandoned: bool = False
+
+
+def _abandon(groups: Sequence[CallGroup]) -> None:
+    for group in groups:
+        group.abandoned = True
+
+
+class Reading:
+    """A log, read message by message."""
+
+    def __init__(self) -> None:
+        self.log: list[Message] = []
+        self.groups: dict[int, CallGroup] = {}  # by the index of their call
+        self.orphans: dict[int, list[str]] = {}  # of each result message
+        self.of_text = defaultdict[str, list[int]](list)  # where entries stand, by their canonical texts
+        self.of_identity = defaultdict[str, list[int]](list)  # and by `identity_once`
+        self.of_pins: list[int] = []  # where those stand that may be pinned
+        self.ended: list[tuple[int, int]] = []  # runs in which some call waited
+        self.began: int | None = None  # the last one, in which some call waits
+        self.waiting: list[CallGroup] = []
+        self.joined = 0  # where a second row of calls joined the first
+        self.answered = False  # a result has come since the calls that wait
+
+    @property
+    def runs(self) -> list[tuple[int, int]]:
+        return self.ended + ([] if self.began is None else [(self.began, len(self.log))])
+
+    @property
+    def atoms(self) -> list[tuple[int, int]]:
+        """Ranges that may not be parted: the runs, and each message outside of them."""
+        inside = {index for start, stop in self.runs for index in range(start, stop)}
+        return sorted([*self.runs, *((index, index + 1) for index in range(len(self.log)) if index not in inside)])
+
+    def open_groups(self) -> list[CallGroup]:
+        """Those whose calls still wait at the end of the log."""
+        return [group for group in self.groups.values() if group.waiting and not group.abandoned]
+
+    def interrupt(self) -> None:
+        """All that waits is abandoned here."""
+        _abandon(self.waiting)
+        self.ended, self.waiting, self.began = self.runs, [], None
+
+    def read(self, message: Message) -> None:
+        index, calls, answers = len(self.log), called_ids(message), answered_ids(message)
+        if self.began is not None and self._ends_run(index, calls, answers):
+            self.interrupt()
+        self.log.append(message)
+        self.of_text[canonical_once(message)].append(index)
+        self.of_identity[identity_once(message)].append(index)
+        metadata = message.get("metadata")
+        critical = message.get("critical") or (isinstance(metadata, Mapping) and metadata.get("critical"))
+        if message.get("role") in ("user", "system", "developer") or critical:
+            self.of_pins.append(index)
+        last = self._pair(index, message, calls, answers)
+        if '"tool_reference"' in canonical_once(message):  # what it loads may stay, with its calls
+            loads = [group.call for group in self.groups.values() if group.results and group.results[-1][0] == index]
+            self.of_pins[:] = sorted({*self.of_pins, *loads})
+        self.waiting = [group for group in self.waiting if group.waiting and not group.abandoned]
+        self.answered = (self.answered or last >= 0) and not calls
+        if calls:
+            self.joined = index if self.began is not None and self.joined <= self.began else self.joined
+            self.groups[index] = CallGroup(index, list(calls))
+            self.waiting.append(self.groups[index])
+            self.began = index if self.began is None else self.began
+        if self.began is not None and not self.waiting:
+            self.interrupt()
+
+    def _ends_run(self, index: int, calls: list[str], answers: list[str]) -> bool:
+        fits = any(identity in group.waiting for group in self.waiting for identity in answers)
+        is_line = bool(calls) and not answers and not self.answered
+        joined = len(self.groups) > 1 and self.joined > (self.began or 0)
+        is_long = bool(calls) and joined and index - self.joined >= TOGETHER_AT_MOST
+        return is_long or not (fits or is_line)
+
+    def _pair(self, index: int, message: Message, calls: list[str], answers: list[str]) -> int:
+        """Pair its results; the last call that one of them answers, or -1."""
+        paired = []
+        for identity in answers:
+            group = next((group for group in reversed(self.waiting) if identity in group.waiting), None)
+            if group is None:
+                self.orphans.setdefault(index, []).append(identity)
+            else:
+                group.waiting.remove(identity)
+                group.results.append((index, identity))
+            paired.append(-1 if group is None else group.call)
+        last = max(paired, default=-1)
+        if last >= 0:
+            _abandon([group for group in self.waiting if calls or group.call < last])
+        if -1 in paired or (answers and has_words(message)):
+            _abandon(self.waiting)
+        return last
+
+
+_LAST = [Reading()]  # a view is judged by several rules, all of which read the same log
+
+
+def read_log(log: Sequence[Message], interrupted: Collection[int] = ()) -> Reading:
+    """Pair results with calls, as views show them: before these entries all that waited was abandoned. What may not be
+    parted depends on the log alone."""
+    if len(_LAST[0].log) > len(log) or not all(map(is_, _LAST[0].log, log)):
+        _LAST[:] = [Reading()]
+    for message in log[len(_LAST[0].log) :]:  # one that begins with the very messages of the last is read on from there
+        _LAST[0].read(message)
+    if not interrupted:
+        return _LAST[0]
+    reading, runs = Reading(), _LAST[0].runs
+    ends = {*interrupted, *(place for run in runs for place in run if place < len(log))}
+    for index in range(len(log) + 1):
+        if index in ends:
+            reading.interrupt()
+        for message in log[index : index + 1]:
+            reading.read(message)
+    reading.ended, reading.began = runs, None
+    return reading
+
+
+def interrupts(log: Sequence[Message], loaded: int, interrupted: Collection[int]) -> int | None:
+    """Where a request abandons calls, if it does: those before a newest message that makes calls itself, for that is
+    shown; and those of the first `loaded` entries, which an earlier process has made."""
+    waiting = [group.call for group in read_log(log, interrupted).open_groups()]
+    newest = len(log) - 1
+    if waiting and waiting[-1] == newest >= loaded:
+        return newest if waiting[:-1] else None
+    return len(log) if waiting and waiting[0] < loaded else None

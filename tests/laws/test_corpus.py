@@ -4,10 +4,12 @@ import gzip
 import json
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from summarizing_context import Settings, open_context
+from summarizing_context import Settings
+from tests.behaviour.contexts import begun
 
 from .amounts import ALL
 from .builders import Message, count
@@ -80,9 +82,9 @@ async def test_a_message_is_summarized_once_wherever_views_are_cut_and_processes
 ) -> None:
     """In processes of so many messages `each`. Parts of one group count once."""
     model, log, activations = Counting(), read(name)[: EVER if each == EVER else 280], 0
-    options = Settings(max_tokens=budget, idle_after="never", store=tmp_path / "a.db")
+    options: Any = {"max_tokens": budget, "idle_after": "never", "store": tmp_path / "a.db", "summarizer": model}
     for begin in range(0, len(log), each):
-        async with open_context(options, summarizer=model, count_tokens=count) as context:
+        async with begun(of=Settings, **options) as context:
             for message in log[begin : begin + each]:
                 await context.add_message(message)
                 if message.get("role") == "assistant" and not context.open_calls():

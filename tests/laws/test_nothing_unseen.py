@@ -1,14 +1,19 @@
-"""nothing_unseen: what has left the raw tail was given whole to a summarizer. A marker stands every 40 characters."""
+"""nothing_unseen: what has left the raw tail was given whole to a summarizer; a marker stands every 40 characters.
+bounded_passes: a fact goes through at most floor(log4 segments) + 1 summarizations, its segment's own counted."""
 
 import random
 import re
+from typing import Any
 
 import pytest
 
 from .builders import DIALECTS, Message, assistant, call, marked, result, session, user, words
-from .judge import TINY, Judge, watched
-from .shapes import canonical
-from .summarizers import Counting, Failing, Sleeping
+from .checkers import find_tail
+from .judge import TINY, Judge, most_passes, watched
+from .shapes import canonical, plain_text
+from .summarizers import Counting, Failing
+
+SHORT = {"segment_min": 50, "segment_target": 150, "segment_max": 300, "summary_max_tokens": 37}
 
 
 class Markers(random.Random):
@@ -67,18 +72,6 @@ async def test_every_marker_that_left_the_view_was_read_by_a_summarizer(dialect:
         assert judge.repairs["shrunk"] > 0
 
 
-async def test_with_a_dead_summarizer_stand_ins_cover_what_no_model_read() -> None:
-    summarizer, markers = Sleeping(), Markers(31, "anthropic")
-    async with watched(summarizer, budget=4_000) as judge:
-        for _ in range(24):
-            await judge.add(*markers.turn(len(judge.log)))
-            await judge.view()
-        statistics = judge.context.statistics()
-        assert statistics.stand_ins > 0
-        assert statistics.stand_ins_total >= statistics.stand_ins
-        assert judge.covered > 50
-
-
 async def test_a_session_whose_model_gets_long_results_cut_leaves_nothing_unseen() -> None:
     """At the default segment sizes, where every third result is too long for a model's input."""
     summarizer, markers, log, long = Counting(), Markers(33, "anthropic"), list[Message](), set(range(2, 96, 12))
@@ -115,3 +108,57 @@ async def test_what_a_view_has_no_room_to_tell_of_has_been_read_all_the_same() -
             alone += len(await judge.view()) == 1
             assert judge.context.unseen_tokens() == 0
         assert alone > 4
+
+
+class Provenance(Counting):
+    """Says in each summary which markers its input held, as joined ranges, `mk0000003x..mk0000009x`, so that every
+    literal is one of its source's; `passes n` is one more than the highest in the input."""
+
+    async def answer(self, job: Any) -> str:
+        self.jobs.append(job)
+        passes = 1 + max((int(n) for n in re.findall(r"passes (\d+)", job.content)), default=0)
+        told = ", ".join(f"mk{a:07}x..mk{b:07}x" for a, b in joined(provenance(job.content)))
+        return f"## Facts\n- passes {passes}, markers {told}"
+
+
+def provenance(text: str) -> list[tuple[int, int]]:
+    """Ranges of markers in a text, raw or told by a summary."""
+    return [(int(a), int(b or a)) for a, b in re.findall(r"mk(\d{7})x(?:\.\.mk(\d{7})x)?", text)]
+
+
+def joined(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The same numbers in as few ranges as possible."""
+    out: list[tuple[int, int]] = []
+    for low, high in sorted(ranges):
+        first, last = out.pop() if out and low <= out[-1][1] + 1 else (low, high)
+        out.append((first, max(last, high)))
+    return out
+
+
+async def test_no_fact_is_passed_on_more_often_than_the_tree_is_high() -> None:
+    summarizer, rng, entry = Provenance(), random.Random(33), dict[int, int]()  # the log entry of each marker
+    async with watched(summarizer, budget=1_500, **SHORT) as judge:
+        for _ in range(90):
+            for make in (user, assistant):
+                text, marks = marked(len(entry), rng.randint(30, 120))
+                entry.update(dict.fromkeys(range(len(entry), len(entry) + len(marks)), len(judge.log)))
+                await judge.add(make(text))
+            await judge.context.wait_idle()
+            await judge.view()
+        segments = len({job.range_hash for job in summarizer.segments})
+        bound = most_passes(segments)
+        assert segments >= 64
+        assert 2 <= judge.context.statistics().max_passes <= bound
+        shown = [int(n) for row in judge.last for n in re.findall(r"passes (\d+)", plain_text(row["content"]))]
+        assert 0 < max(shown) <= bound
+        assert any(job.kind == "rollup" for job in summarizer.jobs)
+        assert judge.activations > 5
+
+        # The ranges that the header's summaries tell leave no hole up to the raw tail, a provisional node excepted.
+        tail = find_tail(judge.last, judge.log)
+        assert not isinstance(tail, str)
+        assert tail.log_start > 60
+        told = joined([one for row in judge.last[: tail.view_start] for one in provenance(plain_text(row["content"]))])
+        assert told[0][0] == 0
+        covered = max(number for number, place in entry.items() if place < tail.log_start)
+        assert told[0][1] >= covered - 300 * 4 // 40  # at most a segment's worth is covered provisionally

@@ -23,9 +23,8 @@ from summarizing_context import Settings, open_context
 from summarizing_context.messages.tokens import choose_counter
 from summarizing_context.transcripts import find_transcripts, read
 from tests.laws.builders import Message
-from tests.laws.grouping import read_log
 from tests.laws.judge import Judge, LawBroken
-from tests.laws.shapes import blocks, leading_system_rows
+from tests.laws.shapes import blocks, leading_system_rows, read_log
 
 SUMS = ("messages", "views", "activations", "covered", "shrunk", "without_room", "refused")
 

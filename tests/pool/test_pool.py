@@ -1,25 +1,40 @@
-"""Workers of a pool make what hosts ask for: once, also when hosts or workers are gone, and never in a host's way."""
+"""Workers of a pool make what hosts ask for: once, also when hosts or workers are gone, and never in a host's way.
+
+And what the page for operators shows: the compose file, backup and restore, and how a worker ends.
+"""
 
 import asyncio
+import json
+import shlex
+import signal
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
+import yaml
 
 from summarizing_context import Settings, SettingsError, SummarizingContext, SummaryJob, open_context
 from summarizing_context.adapters.open_sessions import opened_store
 from summarizing_context.assembly import open_store
+from summarizing_context.cli import build_command
 from summarizing_context.contrib.postgres.pool import RETRIES, PoolWorker, PostgresRequests, pool_worker
+from summarizing_context.contrib.postgres.store import read_address
 from summarizing_context.stores.base import SummaryKey
 from summarizing_context.testing import range_name
+from tests import postgres_server
+from tests.contract.store_builders import log_of
 from tests.laws.builders import assistant, user
 from tests.postgres_server import rows
 
 SMALL: dict[str, Any] = {"segment_min": 150, "segment_target": 300, "segment_max": 600, "summary_max_tokens": 60}
 SMALL |= {"max_tokens": 1_000, "safety_margin": 0, "start_at": 0.01, "breaker_cooldown": 0.05}
 SECRET = "tulip-7781"
+ROOT = Path(__file__).parents[2]
 PATIENCE = 120.0  # seconds; what comes later is taken for lost
 
 
@@ -29,9 +44,7 @@ class Model:
     recipe = "pool-tests/1"
 
     def __init__(self, seconds: float = 0.0) -> None:
-        self.asked: list[SummaryJob] = []
-        self.running = 0
-        self._seconds = seconds
+        self.asked, self.running, self._seconds = list[SummaryJob](), 0, seconds
         self.released = asyncio.Event()
         self.released.set()
 
@@ -52,6 +65,10 @@ class Model:
 
 def settings(address: str, workers: str, session: str = "s", **more: Any) -> Settings:
     return Settings(store=address, session_id=session, workers=workers, **{**SMALL, **more})
+
+
+def count(address: str, table: str) -> int:
+    return rows(address, f"select count(*) from {table}")[0][0]
 
 
 @asynccontextmanager
@@ -111,10 +128,10 @@ async def until(holds: Callable[[], Any], seconds: float = PATIENCE) -> None:
             await asyncio.sleep(0.02)
 
 
-async def asking(address: str, context: SummarizingContext, about: str = "tulips") -> None:
+async def asking(address: str, context: SummarizingContext) -> None:
     """Talk until more than one request waits for a worker."""
-    await talk(context, 6, about)
-    await until(lambda: rows(address, "select count(*) from requests")[0][0] > 1)
+    await talk(context, 6)
+    await until(lambda: count(address, "requests") > 1)
 
 
 async def delete(address: str, session: str) -> None:
@@ -134,7 +151,7 @@ async def test_a_worker_makes_what_a_host_asks_for_and_the_host_shows_it(address
     assert mine.asked == []
     assert len(model.asked) > 3
     assert model.paid_twice() == 0
-    assert rows(address, "select count(*) from requests") == [(0,)]
+    assert count(address, "requests") == 0
 
 
 async def test_a_worker_that_checks_otherwise_leaves_what_a_host_asks_for(address, monkeypatch):
@@ -156,14 +173,13 @@ async def test_a_pool_that_is_down_costs_stand_ins_and_one_that_drains_finishes_
             await talk(context, about=SECRET)
         assert context.statistics().activations
         assert context.statistics().stand_ins > 0
-        await until(lambda: rows(address, "select count(*) from requests")[0][0] > 1)
+        await until(lambda: count(address, "requests") > 1)
         requests = rows(address, "select request from requests")
         async with working(address, model, concurrency=2) as worker:
             await until(lambda: model.running)
             worker.drain()
         assert model.running == 0
-        made = rows(address, "select count(*) from summaries")[0][0]
-        assert made == len(model.asked)  # all that was begun was kept
+        assert count(address, "summaries") == len(model.asked)  # all that was begun was kept
         async with working(address, later, "later"):
             assert await context.wait_idle(PATIENCE)
         assert context.statistics().summaries_pending == 0
@@ -177,18 +193,25 @@ async def test_a_pool_that_is_down_costs_stand_ins_and_one_that_drains_finishes_
 
 async def test_nothing_is_paid_twice_where_hosts_and_workers_make_summaries(address):
     model = Model(seconds=0.02)  # one for all, so that it sees every call
+    model.released.clear()
     async with (
         working(address, model, "one"),
         working(address, model, "two"),
         host(address, "pool", "a", model) as first,
         host(address, "pool", "b", model) as second,
         host(address, "own", "c", model) as third,
+        host(address, "own", "d", model) as fourth,
     ):
+        hosts = (first, second, third, fourth)
         async with anyio.create_task_group() as tasks:
-            for context in (first, second, third):
+            for context in hosts:
                 tasks.start_soon(talk, context)
-        for context in (first, second, third):
+        await until(lambda: model.asked)
+        model.released.set()
+        for context in hosts:
             assert await context.wait_idle(PATIENCE)
+        assert len({context.statistics().summaries_ready for context in hosts}) == 1
+        assert {context.statistics().summaries_failed for context in hosts} == {0}
     assert len(model.asked) > 3
     assert model.paid_twice() == 0
 
@@ -235,10 +258,9 @@ async def test_what_a_session_asked_goes_with_it_also_where_a_worker_makes_it_me
             await delete(address, "s")
         model.released.set()
         await asyncio.sleep(0.3)
-        await until(lambda: rows(address, "select count(*) from claims") == [(0,)])
+        await until(lambda: count(address, "claims") == 0)
     assert meanwhile or model.asked == []
-    for table in ("requests", "summaries"):
-        assert rows(address, f"select count(*) from {table}") == [(0,)]
+    assert count(address, "requests") == count(address, "summaries") == 0
 
 
 async def test_a_pool_needs_a_shared_store_and_a_model_with_a_name(address, tmp_path):
@@ -251,3 +273,67 @@ async def test_a_pool_needs_a_shared_store_and_a_model_with_a_name(address, tmp_
         with pytest.raises(SettingsError, match=words):
             async with opening:
                 pass
+
+
+def test_the_compose_file_of_the_page_starts_a_worker_as_the_program_takes_it():
+    compose: dict[str, Any] = yaml.safe_load((ROOT / "docs/operate/compose.yaml").read_text(encoding="utf-8"))
+    services = compose["services"]
+    program, name, *arguments = shlex.split(services["worker"]["command"])
+    assert (program, name) == ("summarizing-context", "worker")
+    command = build_command().commands[name]
+    parsed = command.make_context(name, arguments).params
+    user = services["db"]["environment"]["POSTGRES_USER"]
+    assert read_address(parsed["store"]).url == f"postgresql://{user}@db/agents"
+    drain = next(one.default for one in command.params if one.name == "drain")
+    assert int(services["worker"]["stop_grace_period"].removesuffix("s")) > drain
+    assert set(services["worker"]["depends_on"]) <= set(services)
+    mounted = services["db"]["volumes"][0].partition(":")[0]
+    assert mounted in compose["volumes"]
+    assert "[postgres]" in services["worker"]["build"]["dockerfile_inline"]
+
+
+async def test_a_restored_dump_holds_the_sessions_and_the_requests_that_wait(address, tmp_path):
+    programs = next((place for place in postgres_server.binaries() if (place / "pg_dump").exists()), None)
+    if programs is None:
+        pytest.skip("pg_dump is not installed")
+    async with host(address) as context:
+        await asking(address, context)
+        known = read_address(address)
+        dump = str(tmp_path / "dump")
+        command = [str(programs / "pg_dump"), "--format=custom", f"--schema={known.schema}", f"--file={dump}"]
+        done = await anyio.run_process([*command, known.url], check=False)
+        if b"server version mismatch" in done.stderr:
+            pytest.skip("the server is newer than pg_dump")
+        assert done.returncode == 0, done.stderr
+    async with opened_store(address, read_only=True) as store:
+        log = await log_of(store)
+    with postgres_server.sql(address) as connection:
+        connection.execute(f"drop schema {known.schema} cascade".encode())
+    await anyio.run_process([str(programs / "pg_restore"), f"--dbname={known.url}", dump])
+    postgres_server.end_leases(address)
+    model = Model()
+    async with host(address) as context, working(address, model):
+        async with opened_store(address, read_only=True) as store:
+            assert await log_of(store) == log
+        assert await context.wait_idle(PATIENCE)
+        assert context.statistics().summaries_pending == 0
+        assert count(address, "requests") == 0
+    assert len(model.asked) > 1
+    assert model.paid_twice() == 0
+
+
+def test_the_command_ends_by_sigterm_and_says_so(address):
+    command = [sys.executable, "-m", "summarizing_context", "worker", "--store", address, "--model", "m"]
+    env = {"OPENAI_API_KEY": "none", "PYTHONPATH": str(ROOT), "PATH": ""}
+    pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen([*command, "--json", "-"], env=env, **pipes) as worker:
+        try:
+            assert "requests for summaries are answered" in worker.stderr.readline()
+            assert json.loads(worker.stdout.readline())["serves"] == "worker"
+            worker.send_signal(signal.SIGTERM)
+            assert worker.wait(30) == 0
+            told = worker.stderr.read()
+            assert "is draining" in told
+            assert "has ended" in told
+        finally:
+            worker.kill()

@@ -1,31 +1,43 @@
-"""What PostgreSQL alone is asked for: leases, fences, lost connections, and addresses."""
+"""What PostgreSQL alone is asked for: leases, fences, lost connections, addresses, names of hosts, and a pooler."""
 
 import asyncio
+import json
+import os
+import pwd
 import re
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
 from contextlib import AsyncExitStack, suppress
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import anyio
 import psycopg
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
-from summarizing_context import Settings, SummarizingContext, errors, open_context
+from summarizing_context import Settings, errors, open_context
+from summarizing_context.adapters.open_sessions import opened_store
+from summarizing_context.assembly import open_store
+from summarizing_context.cli import main
+from summarizing_context.contrib.postgres import pool as workers
 from summarizing_context.contrib.postgres import store as shared
 from summarizing_context.contrib.postgres.store import PostgresStore, read_address, unreachable
-from summarizing_context.stores.base import MemoryScope, NewMemory, Present, keep_memories
+from summarizing_context.stores.base import MemoryScope, NewMemory, Present, Scope, keep_memories
 from tests import postgres_server
 from tests.contract.store_builders import entries, key, log_of, nothing, numbered, opened, summary
-from tests.laws.builders import assistant, user
-from tests.pool.test_pool import Model, until
+from tests.laws.builders import user
+from tests.pool import test_pool as pool
+from tests.pool.test_pool import until
 from tests.postgres_server import rows, sql
 
 
 def another_host(address: str) -> str:
     """The same store by another name, so that this process has a second connection to it."""
     return address + "&application_name=another-host"
-
-
-# One writer
 
 
 async def take_over(store: PostgresStore, address: str) -> None:
@@ -89,35 +101,6 @@ async def test_hosts_that_store_memories_of_a_project_at_once_lose_none(address)
         assert sorted(text for text in found if " on " not in text) == sorted(kept)
 
 
-# Paid once for all hosts
-
-
-async def fill(context: SummarizingContext) -> None:
-    for number in range(44):
-        await context.add_message(user(f"Step {number}: " + "plant a tulip. " * 60))
-        await context.add_message(assistant(f"Planted {number}."))
-    await context.get_messages_for_request()
-
-
-async def test_two_hosts_with_the_same_log_pay_for_each_summary_once(address):
-    model, contexts = Model(), []
-    model.released.clear()
-    async with AsyncExitStack() as hosts:
-        for name, host in zip("abc", (address, *[another_host(address)] * 2), strict=True):
-            given = Settings(store=host, session_id=name, max_tokens=8_000)
-            contexts.append(await hosts.enter_async_context(open_context(given, summarizer=model)))
-            await fill(contexts[-1])
-        await until(lambda: model.asked)
-        model.released.set()
-        for context in contexts:
-            assert await context.wait_idle(60)
-        figures = [context.statistics() for context in contexts]
-    assert len(model.asked) > 3
-    assert model.paid_twice() == 0
-    assert len({one.summaries_ready for one in figures}) == 1
-    assert {one.summaries_failed for one in figures} == {0}
-
-
 @pytest.mark.parametrize("end", ["block", "deadline", "lease"])
 async def test_a_claim_ends_with_its_block_its_deadline_or_the_lease_of_its_host(address, monkeypatch, end):
     monkeypatch.setattr(shared, "LOOK_AGAIN", 0.05)
@@ -145,7 +128,7 @@ async def test_a_claim_ends_with_its_block_its_deadline_or_the_lease_of_its_host
 
 async def test_a_view_is_made_while_the_server_answers_nothing(address):
     async with open_context(Settings(store=address, session_id="s", max_tokens=4_000)) as context:
-        await fill(context)
+        await pool.talk(context, 44)
         assert await context.wait_idle(60)
         before = await context.get_messages_for_request()
         with sql(address) as connection, connection.transaction():
@@ -158,9 +141,6 @@ async def test_a_view_is_made_while_the_server_answers_nothing(address):
             assert not adding.done()
         await adding
         assert (await context.get_messages_for_request())[-1]["content"] == "Go on."
-
-
-# A host that removes much, or waits for a lock meanwhile, keeps its sessions, and holds up no other
 
 
 async def waiting_for_a_lock(address: str) -> None:
@@ -185,25 +165,39 @@ async def test_a_host_whose_deletion_waits_keeps_its_sessions_beyond_its_lease(a
             assert await log_of(other, "mine") == ["still mine"]
 
 
-async def test_no_deletion_and_no_purge_waits_for_a_vacuum(address):
+@pytest.mark.parametrize(
+    ("held", "session"),
+    [
+        ("words in share update exclusive", "old"),
+        ("vectors, checkpoints in exclusive", "gone"),
+    ],
+)
+async def test_no_removal_waits_for_a_vacuum_nor_for_what_a_session_that_is_not_there_could_have(
+    address, held, session
+):
     async with opened(address, "mine", "old") as store:
-        with sql(address) as connection, connection.transaction():
-            connection.execute("lock table words in share update exclusive mode")  # as a VACUUM does
-            with anyio.fail_after(120):
-                assert await store.delete_session("old")
+        with sql(address) as connection, connection.transaction(), anyio.fail_after(120):
+            connection.execute(f"lock table {held} mode".encode())
+            assert await store.delete_session(session) is (session == "old")
+            if session == "old":
                 await store.purge()
             await store.append("mine", entries("a"), nothing)
 
 
 async def test_other_hosts_append_fork_and_keep_checkpoints_while_a_deletion_and_a_purge_wait(address):
-    """Each is held up at a row that it removes, with all its locks."""
-    async with opened(address, "s", "old") as holder, opened(another_host(address), "live") as other:
+    """Each is held up at a row that it removes, with all its locks. No other schema has to wait."""
+    elsewhere = re.sub("schema=test_", "schema=test_other_", address)
+    async with AsyncExitStack() as stack:
+        places = ((address, "s", "old"), (another_host(address), "live"), (elsewhere, "s"))
+        holder, other, apart = [await stack.enter_async_context(opened(*place)) for place in places]
         await other.append("live", numbered(2), nothing)
         made = await other.save_checkpoint("live", Present(0, 2, None, []))
         await holder.append("old", numbered(3), nothing)
         await holder.append("s", numbered(3), nothing)
         await holder.replace("s", 1, [], nothing)
         for number, remove in enumerate((lambda: holder.delete_session("old"), holder.purge)):
+            await apart.append("s", numbered(3), nothing)
+            await apart.replace("s", 1, [], nothing)
             with sql(address) as connection, anyio.fail_after(120):
                 with connection.transaction():
                     connection.execute("select 1 from entries for update")
@@ -214,35 +208,13 @@ async def test_other_hosts_append_fork_and_keep_checkpoints_while_a_deletion_and
                     await other.fork("live", made.id, f"fork-{number}")
                     await other.save_checkpoint("live", Present(0, 3, None, []))
                     await other.claim(f"new-{number}")
+                    assert await apart.purge()
                     assert not removing.done()
                 await removing
         assert len(await log_of(other, "live")) == 2 + 2 * 601
         assert await log_of(other, "fork-0") == await log_of(other, "fork-1") == ["m0", "m1"]
         assert await log_of(holder) == ["m0"]
-
-
-async def test_a_removal_that_waits_holds_up_no_other_schema(address):
-    other = re.sub("schema=test_", "schema=test_other_", address)
-    async with opened(address, "s") as store, opened(other, "s") as elsewhere:
-        for one in (store, elsewhere):
-            await one.append("s", numbered(3), nothing)
-            await one.replace("s", 1, [], nothing)
-        with sql(address) as connection, anyio.fail_after(120):
-            with connection.transaction():
-                connection.execute("select 1 from entries for update")
-                removing = asyncio.ensure_future(store.purge())
-                await waiting_for_a_lock(address)
-                assert await elsewhere.purge()
-                assert not removing.done()
-            await removing
-    postgres_server.drop(other)
-
-
-async def test_deleting_an_unknown_session_removes_nothing_for_another_host_may_just_make_it(address):
-    async with opened(address) as store:
-        with sql(address) as connection, connection.transaction(), anyio.fail_after(120):
-            connection.execute("lock table vectors, checkpoints in exclusive mode")
-            assert not await store.delete_session("s")
+    postgres_server.drop(elsewhere)
 
 
 async def test_uses_that_another_host_notes_while_their_session_is_deleted_keep_no_summary_and_no_name(address):
@@ -275,26 +247,26 @@ async def test_a_lost_session_is_told_in_one_line_however_many_views_are_made(ad
         assert told[0].exc_info is None
 
 
-# Lost connections
+def cut_off(address: str) -> None:
+    """End the connections of this host."""
+    ended = "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'summarizing-context'"
+    with sql(address) as connection:
+        assert connection.execute(f"{ended} and pid <> pg_backend_pid()".encode()).fetchall()
 
 
 async def test_a_lost_connection_is_made_again(address):
-    ended = "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'summarizing-context'"
     async with opened(address, "s") as store:
         for number in range(5):
             await store.append("s", entries(str(number)), nothing)
-            with sql(address) as connection:
-                assert connection.execute(f"{ended} and pid <> pg_backend_pid()".encode()).fetchall()
+            cut_off(address)
         await store.save_activation("s", "p", b"state")
         assert await log_of(store) == [str(number) for number in range(5)]
 
 
 async def test_a_host_that_lost_its_connection_gives_its_sessions_up_when_it_closes(address):
-    ended = "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'summarizing-context'"
     async with opened(another_host(address)) as other:
         async with opened(address, "s"):
-            with sql(address) as connection:
-                assert connection.execute(f"{ended} and pid <> pg_backend_pid()".encode()).fetchall()
+            cut_off(address)
         await other.claim("s")
 
 
@@ -333,9 +305,6 @@ async def test_a_server_that_is_not_there_is_told(tmp_path):
     assert "secret" not in f"{raised.value}{raised.value.__cause__}{store.name}"
 
 
-# Schemas
-
-
 async def test_a_store_of_a_later_version_is_refused(address):
     async with opened(address):
         pass
@@ -356,9 +325,6 @@ async def test_stores_that_create_one_schema_at_the_same_time_all_succeed(addres
             tasks.start_soon(write, number)
     async with opened(address) as store:
         assert sorted(one.messages for one in await store.sessions()) == [2] * 5
-
-
-# Addresses
 
 
 def test_a_wrong_parameter_is_refused():
@@ -386,3 +352,114 @@ def test_words_of_the_client_that_hold_a_part_of_the_password_are_left_out(part)
     assert "secret" not in f"{fault}{fault.__cause__}"
     told = unreachable(read_address(f"postgresql://{part}"), psycopg.OperationalError("no host 'h'"))
     assert "It said: no host 'h'" in str(told)
+
+
+async def test_sessions_are_listed_with_the_hosts_that_have_them_open(address, capsys, monkeypatch):
+    """By the command line and by the library."""
+    monkeypatch.setenv("COLUMNS", "200")
+
+    async def listed(*more: str) -> str:
+        assert await anyio.to_thread.run_sync(main, ["sessions", "list", "--store", address, *more]) == 0
+        return capsys.readouterr().out
+
+    async def hosts() -> dict[str, tuple[str, int]]:
+        rows = json.loads(await listed("--json", "-"))["sessions"]
+        return {one["session_id"]: (one["writer_host"], one["writer_pid"]) for one in rows}
+
+    here, mars = (socket.gethostname(), os.getpid()), ("mars", 4711)
+    async with open_context(Settings(store=address, session_id="mine")) as context:
+        await context.add_message(user("Plant tulips."))
+        with monkeypatch.context() as elsewhere:
+            elsewhere.setattr(socket, "gethostname", lambda: mars[0])
+            elsewhere.setattr(os, "getpid", lambda: mars[1])
+            theirs = await open_store(another_host(address))
+            await theirs.claim("theirs")
+        with pytest.raises(errors.SessionInUseError) as held:
+            await open_context(Settings(store=address, session_id="theirs")).__aenter__()
+        assert (held.value.host, held.value.pid) == mars
+        async with opened_store(address, read_only=True) as reader:
+            found = {one.session_id: (one.writer_host, one.writer_pid) for one in await reader.sessions()}
+        assert found == await hosts() == {"mine": here, "theirs": mars}
+        told = await listed()
+        assert all(f"process {pid} on {host}" in told for host, pid in (here, mars))
+        await theirs.close()
+        assert {session: host for session, (host, _) in (await hosts()).items()} == {"mine": here[0], "theirs": None}
+
+
+# Behind PgBouncer in transaction mode, where each transaction may get another connection
+
+POOLED = 3  # connections of the pooler to the server
+TULIP = '{"role": "user", "content": "Plant a tulip."}'
+
+
+@pytest.fixture(scope="module")
+def pooler(postgres: str) -> Iterator[str]:
+    """The address of a pooler before the tests' server."""
+    if shutil.which("pgbouncer") is None:
+        pytest.skip("pgbouncer is not installed")
+    folder = Path("/tmp") / f"pooler-{os.getpid()}"  # a socket's path is short
+    folder.mkdir(mode=0o777)
+    folder.chmod(0o777)
+    server = conninfo_to_dict(postgres)
+    target = " ".join(f"{name}={server[name]}" for name in ("host", "port", "user") if server.get(name))
+    settings = f"""
+[databases]
+postgres = {target} dbname={server.get("dbname")}
+[pgbouncer]
+listen_addr =
+listen_port = 6432
+unix_socket_dir = {folder}
+auth_type = any
+pool_mode = transaction
+default_pool_size = {POOLED}
+"""
+    (folder / "ini").write_text(settings)
+    user = ["-u", "nobody"] if os.getuid() == 0 else []
+    with subprocess.Popen(["pgbouncer", "-q", *user, str(folder / "ini")], stderr=subprocess.DEVNULL) as process:
+        try:
+            address = f"postgresql://{quote(pwd.getpwuid(os.getuid()).pw_name)}@/postgres?host={folder}&port=6432"
+            postgres_server.wait_for(address)
+            yield address
+        finally:
+            process.terminate()
+            process.wait(30)
+            shutil.rmtree(folder)
+
+
+@pytest.fixture
+def pooled(pooler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A store that is not there yet, behind the pooler. No notice comes: who waits looks again, here at once."""
+    monkeypatch.setattr(shared, "LOOK_AGAIN", 0.1)
+    monkeypatch.setattr(workers, "_LOOK_AGAIN", 0.1)
+    _, _, ours = postgres_server.address_for(tmp_path).partition("&schema=")
+    return f"{pooler}&schema={ours}"
+
+
+async def test_many_hosts_share_few_connections_of_the_server(pooled):
+    async with AsyncExitStack() as stack:
+        hosts = [f"host-{number}" for number in range(12)]
+        stores = [await stack.enter_async_context(opened(f"{pooled}&application_name={one}", one)) for one in hosts]
+        for _ in range(3):
+            for host, store in zip(hosts, stores, strict=True):
+                await store.append(host, entries(TULIP, TULIP), nothing)
+        await stores[0].append(hosts[0], numbered(600), nothing)
+        for host, store in zip(hosts[1:], stores[1:], strict=True):
+            assert await log_of(store, host) == [TULIP] * 6
+        assert len(await stores[1].search(["tulip"], Scope(hosts[1], hosts[1]), 10)) == 6
+        with sql(pooled) as connection:
+            asked = "select count(*) from pg_stat_activity where application_name like 'host-%'"
+            (served,) = connection.execute(asked).fetchone() or (0,)
+        assert served <= POOLED < len(hosts)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        test_a_host_that_lost_its_lease_writes_nothing_and_is_told,
+        pool.test_nothing_is_paid_twice_where_hosts_and_workers_make_summaries,
+        test_stores_that_create_one_schema_at_the_same_time_all_succeed,
+        pool.test_a_worker_makes_what_a_host_asks_for_and_the_host_shows_it,
+    ],
+)
+async def test_hosts_and_workers_work_as_without_it(case, pooled):
+    await case(pooled)
