@@ -143,6 +143,7 @@ async def build(
             low, high = (max(low, budget), high) if size <= past.tokens else (low, min(high or budget, budget))
             elsewhere = min(4.0, max(0.25, (0.99 * past.tokens / max(1, size)) ** 1.5))  # a view follows it slowly
             budget = (low * high) ** 0.5 if low and high else budget * elsewhere
+            await context.wait_idle()  # else the view depends on how far the summaries are
             try:
                 provider = SimpleNamespace(name=f"try-{tried}")
                 text = text_of(await context.get_messages_for_request(token_budget=round(budget), provider=provider))
