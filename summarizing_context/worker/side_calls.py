@@ -269,7 +269,7 @@ class NativeBlocks:
 
         async def written() -> SummaryReply:
             if self.target() != target:
-                raise SummarizerNotReady("the view has changed meanwhile")
+                raise SummarizerNotReady("the view has changed meanwhile", retry_after=0.1)
             asked = self.request(target, self._model(target.provider))
             return await self._gate.admitted(self._compactor.compact(asked), asked.tokens)
 
