@@ -78,7 +78,12 @@ class WorkerThread:
         """Return the result of `work`. After a cancellation the thread still finishes a piece that has begun."""
         if self._pool is None:
             raise ContextClosedError("the context was closed meanwhile; open it again")
-        return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+        except asyncio.CancelledError:
+            if self._pool is None and (task := asyncio.current_task()) and not task.cancelling():  # `close` dropped it
+                raise ContextClosedError("the context was closed meanwhile; open it again") from None
+            raise
 
     async def close(self) -> None:
         """Drop waiting pieces and end the thread. A long piece ends by itself. May be called twice."""

@@ -76,6 +76,7 @@ class SummarizingContext:
 
     async def add_message(self, message: Message) -> None:
         """Add a message at the end of the log; durable when this returns (ephemeral ones are kept in memory only).
+        Messages that are added at the same time stand in the order of the calls.
 
         Raises `MessageError` for anything but a mapping with a string `role` and JSON values, and `StoreError`; in
         both cases the log is unchanged."""

@@ -577,12 +577,12 @@ MARKUP = ("|", "<", "{", "//")
 
 def says(kind: str, text: str) -> bool:
     """Return whether any word or phrase of a list stands in a sentence."""
-    return statements()[kind].search(folded(text)) is not None
+    return statements()[kind].search(plain_words(text)) is not None
 
 
 def is_informative(text: str) -> bool:
     """Return whether a sentence is understood alone: more than three words, and no markup."""
-    return len(folded(text).split()) > 3 and not (text.startswith(MARKUP) or text.endswith((":", ",")))
+    return len(plain_words(text).split()) > 3 and not (text.startswith(MARKUP) or text.endswith((":", ",")))
 
 
 def decisions(text: str) -> list[str]:
@@ -591,7 +591,7 @@ def decisions(text: str) -> list[str]:
     return list(dict.fromkeys(shown(one) for one in said if says("decision", one) and is_informative(one)))
 
 
-def folded(text: str) -> str:
+def plain_words(text: str) -> str:
     """Return a text in lower case without accents and apostrophes, one space between its words."""
     text = text.replace("’", "'").replace("'", "").casefold()
     if not text.isascii():
@@ -605,7 +605,7 @@ def statements() -> Mapping[str, re.Pattern[str]]:
     lists: dict[str, list[str]] = tomllib.loads((files(__package__) / "statements.toml").read_text("utf-8"))
     patterns: dict[str, re.Pattern[str]] = {}
     for kind, cues in lists.items():
-        words = sorted(map(folded, cues), key=len, reverse=True)
+        words = sorted(map(plain_words, cues), key=len, reverse=True)
         parted, signs = ("|".join(word for word in words if (word < "\u2e80") is whole) for whole in (True, False))
         first = "".join(sorted({word[0] for word in words}))  # looked for before all of them are tried
         patterns[kind] = re.compile(rf"(?=[{first}])(?:\b(?:{parted})\b|{signs or '(?!)'})")

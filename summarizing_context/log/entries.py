@@ -1,4 +1,4 @@
-"""Entries of the log; groups of them, which may not be parted, and how each is shown; segments of whole groups. Pure.
+"""Entries of the log; groups of them, which may not be parted, and how each is shown; segments of whole groups.
 
 An entry is a message's bytes with what was derived from it when it was added. The derived facts are stored beside the
 bytes, so that reopening a long session parses no message. Equal content has an equal digest in any process, on any
@@ -310,24 +310,24 @@ class Intake:
     counter: TokenCounter
     in_thread: Callable[[Callable[[], Any]], Awaitable[Any]]
     verdicts: dict[bytes, Verdict]  # of the log, by `message_name`
-    _in_thread: int = 0  # messages that are being read there: what comes then is read behind them
+    _being_read: int = 0  # messages in the thread: what comes then is read behind them
 
     async def one(self, message: object) -> Entry:
-        """The entry of a message; of several at the same time, they come in the order of the calls. Raises
-        `MessageError`."""
+        """The entry of a message. Calls at the same time return in their order: a short message waits for a long one
+        before it. Raises `MessageError`."""
         checked = check_message(message)  # shares the texts; the bytes of long ones are made off the event loop
         blocks = content if isinstance(content := checked.get("content"), list) else [checked]
         texts = (value for block in blocks if isinstance(block, dict) for value in block.values())
         is_long = any(len(text) > _LONG_TEXT for text in texts if isinstance(text, str))
         data = None if is_long else encode_message(checked)
         is_short = data is not None and len(data) <= _LONG_TEXT and (checked["role"] != "user" or are_cues_compiled())
-        if is_short and not self._in_thread:
+        if is_short and not self._being_read:
             return make_entry(checked, self.counter, data)
-        self._in_thread += 1
+        self._being_read += 1
         try:
             made: Entry = await self.in_thread(partial(make_entry, checked, self.counter, data))
         finally:
-            self._in_thread -= 1
+            self._being_read -= 1
         return made
 
     async def all(self, messages: object, known: Sequence[Entry]) -> list[Entry]:
@@ -502,7 +502,8 @@ class Segment(NamedTuple):
 
 
 class SegmentCutter:
-    """Cuts a growing run of closed groups into segments, one group at a time; O(1)."""
+    """Cuts a growing run of closed groups into segments, one group at a time; O(1). A view ends one early by
+    `MessageLog.close_segment`."""
 
     def __init__(self, cuts: tuple[int, int, int, int], start: int = 0) -> None:
         self._cuts = cuts  # the least, the usual and the largest size, in estimated tokens; messages, 0 for any number
@@ -587,11 +588,13 @@ class Sources:
         return text if redact is None else redact(text)
 
 
-# -- how a group is shown: each result right after its call. What a provider would refuse is put right in the view:
-# named, counted, never in the log. Calls without a result get a stand-in result; a result that came too late, or for no
-# call, is a fenced note; a message that answers calls of several messages is shown split. Split call lines behind one
-# that waits are held back. An ephemeral message, and an interruption, give up the open calls where they stand, in the
-# view only. Of a pair that no host makes, both halves are shown as they came, in the order of the log, or neither.
+# -- how views show a group
+
+# Each result stands right after its call. What a provider would refuse is put right in the view: named, counted, never in
+# the log. Calls without a result get a stand-in result; a result that came too late, or for no call, is a fenced note; a
+# message that answers calls of several messages is shown split. Split call lines behind one that waits are held back. An
+# ephemeral message, and an interruption, give up the open calls where they stand, in the view only. Of a pair that no
+# host makes, both halves are shown as they came, in the order of the log, or neither.
 
 Repair = Literal[
     "shrunk",

@@ -120,7 +120,7 @@ LOWER_TABLE = bytes(  # of UTF-8: small letters, and a space for whatever parts 
 
 
 def words_of(text: str) -> Words:
-    """Return the words of `text` in lower case, as bytes; an apostrophe parts no word."""
+    """Return the words of `text` in lower case, as bytes, to compare texts; an apostrophe parts no word."""
     return text.encode("utf-8", "surrogatepass").translate(LOWER_TABLE, b"'").split()
 
 
@@ -150,7 +150,7 @@ def indexed_words(text: str) -> str:
 
 
 def search_words(text: str) -> Iterator[str]:
-    """Yield the words of a text, in small letters; of unspaced scripts each two letters that stand together."""
+    """Yield the words by which a text is found, in small letters; of unspaced scripts each two neighbouring letters."""
     for found in _WORD.finditer(text):  # not all in one go, which would hold every other thread up
         if (word := found[0]).isascii():
             yield word.lower()

@@ -433,7 +433,8 @@ class Session:
 
     async def append(self, entries: Sequence[Entry]) -> None:
         """Add entries at the end of the log, all of them or none: to the store, and once that has committed them, in
-        memory, also where this call was cancelled. Calls at the same time are added in their order."""
+        memory, also where this call was cancelled. Calls at the same time are added in their order,
+        but ephemeral messages at once."""
         stored = [self.intake.stored(entry) for entry in entries if not entry.facts.ephemeral]
         # behind a thread that reads the session
         fill = partial(self.foreground.change, partial(self.log.fill, entries))

@@ -395,7 +395,7 @@ def _rule_rank(said: str) -> int:
         return 0
     if rule_strength(said) == "must":
         return STRICT_RANK
-    lists, text = facts.statements(), facts.folded(said)
+    lists, text = facts.statements(), facts.plain_words(said)
     while lead := lists["leads"].match(text):
         text = text[lead.end() :].lstrip()
     begins = lists["binds_first"].match(text)

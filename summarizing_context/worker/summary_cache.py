@@ -92,7 +92,7 @@ class HeaderPlace(NamedTuple):
 
 
 def next_merges(place: HeaderPlace, tokens: Callable[[Node], int | None], segments: int) -> list[Node]:
-    """The merges that will be shown when the header has outgrown its target; none while that is far. `tokens` tells
+    """The merges that `views.header` will show when it has outgrown its target; none while that is far. `tokens` tells
     those of a summary; None while it is not ready. Before all segments that may fill the target have one, nothing is
     foreseen: what is asked of a model depends on the log alone, not on which summary is ready first."""
     merges, start, target = place

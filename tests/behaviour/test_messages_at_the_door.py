@@ -15,7 +15,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from summarizing_context import Settings, SummarizingContext, open_context
-from summarizing_context.errors import MessageError
+from summarizing_context.errors import ContextClosedError, MessageError, StoreError
 from summarizing_context.testing import ScriptedSummarizer
 from tests.behaviour.contexts import begun, fill, tiny, views
 from tests.laws.builders import assistant, call, result, system, user
@@ -111,6 +111,15 @@ async def test_messages_added_at_the_same_time_stand_in_the_order_of_the_calls()
     async with open_context(Settings(max_tokens=8_000)) as context:
         await asyncio.gather(*map(context.add_message, messages))
         assert await context.get_messages() == messages
+
+
+async def test_a_message_that_closing_has_dropped_is_an_error_and_no_cancellation():
+    async with open_context(Settings(max_tokens=8_000)) as context:
+        adding = [asyncio.create_task(context.add_message(user(text))) for text in ("x" * 3_000_000, "short")]
+        await asyncio.sleep(0)
+    told = await asyncio.gather(*adding, return_exceptions=True)
+    assert [one for one in told if not isinstance(one, ContextClosedError | StoreError | None)] == []
+    assert told[1] is not None
 
 
 async def test_flags_are_heard_at_the_top_and_in_the_metadata_and_no_call_is_ephemeral():
