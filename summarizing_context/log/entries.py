@@ -590,11 +590,11 @@ class Sources:
 
 # -- how views show a group
 
-# Each result stands right after its call. What a provider would refuse is put right in the view: named, counted, never in
-# the log. Calls without a result get a stand-in result; a result that came too late, or for no call, is a fenced note; a
-# message that answers calls of several messages is shown split. Split call lines behind one that waits are held back. An
-# ephemeral message, and an interruption, give up the open calls where they stand, in the view only. Of a pair that no
-# host makes, both halves are shown as they came, in the order of the log, or neither.
+# Each result stands right after its call. What a provider would refuse is put right in the view: named, counted, never
+# in the log. Calls without a result get a stand-in result; a result that came too late, or for no call, is a fenced
+# note; a message that answers calls of several messages is shown split. Split call lines behind one that waits are
+# held back. An ephemeral message, and an interruption, give up the open calls where they stand, in the view only. Of a
+# pair that no host makes, both halves are shown as they came, in the order of the log, or neither.
 
 Repair = Literal[
     "shrunk",
