@@ -27,6 +27,7 @@ from summarizing_context.retrieval.memory_extraction import MemoryExtractor
 from summarizing_context.sessions.session import Session, make_notify
 from summarizing_context.settings import PROVIDERS, Settings, is_address
 from summarizing_context.stores.base import SessionStore, VectorStore
+from summarizing_context.stores.relational.store import RelationalVectors
 from summarizing_context.stores.sqlite.store import SqliteStore
 from summarizing_context.summarizers.base import Summarizer
 from summarizing_context.summarizers.extractive import ExtractiveSummarizer
@@ -243,7 +244,7 @@ def make_vectors(settings: Settings, in_sqlite: VectorStore, *, read_only: bool)
     """Return where the settings say that vectors are kept. A Chroma folder stands beside the file, under its name."""
     path = str(settings.store)
     if settings.vector_store == "sqlite":
-        if find_spec("numpy") is None:
+        if isinstance(in_sqlite, RelationalVectors) and find_spec("numpy") is None:
             raise MissingExtraError("vectors", "comparing embeddings needs numpy")
         return in_sqlite
     if read_only:

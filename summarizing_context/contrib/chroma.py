@@ -37,6 +37,7 @@ class ChromaVectors:
         self._folder = folder  # None: in memory
         self._one_by_one = anyio.CapacityLimiter(1)
         self._swept: set[str] = set()  # collections that hold marked vectors alone
+        self._told = False  # that vectors are gone
 
     async def close(self) -> None:
         """Let go of the folder. May be called twice."""
@@ -62,8 +63,9 @@ class ChromaVectors:
         name, mark = _names(recipe, len(query))
         marked = list(await self._marks.near(mark, numbers, b""))
         scores = await self._run(partial(self._cosines, name, marked, query)) if marked else {}
-        if len(scores) < len(marked):  # the folder was removed, or is an older copy
-            logger.warning("vectors are gone, and made again", extra={"vectors": len(marked) - len(scores)})
+        if len(scores) < len(marked) and not self._told:  # the folder was removed, or is an older copy
+            self._told, lost = True, len(marked) - len(scores)
+            logger.warning("vectors are gone; they are made again where the embedding works", extra={"vectors": lost})
         return scores
 
     # What follows runs in a thread, one call at a time: Chroma blocks.

@@ -12,6 +12,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import islice
 from types import MappingProxyType
 from typing import Any
@@ -142,14 +143,14 @@ class Memory:
         read = query if len(query) <= 16_000 else f"{query[:8_000]} {query[-8_000:]}"
 
         def ranked() -> list[MemoryEntry]:
-            asked, words, found = stems(read), {*search_words(read)}, []
+            (asked, words), found = _families(read), []
             for one in kept:
+                held, whole = _families(one.content)
                 if (score := near.get(one.id)) is None:
-                    held = stems(one.content)
                     score = (len(asked & held) / max(min(len(asked), len(held)), 4)) ** 0.25
                 if score or one.id in near:
                     entry = MemoryEntry(one.id, one.content, one.metadata, score, one.created_at, one.updated_at)
-                    found.append((-score, -len(words.intersection(search_words(one.content))), entry))
+                    found.append((-score, -len(words & whole), entry))
             return [entry for *_, entry in sorted(found, key=lambda one: one[:2])]
 
         return (await anyio.to_thread.run_sync(ranked) if kept else []), near
@@ -189,6 +190,11 @@ def check_query(query: object, limit: object = 1, things: str = "") -> None:
         raise SettingsError(f"a query is a text, not {type(query).__name__}")
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST:
         raise SettingsError(f"limit is {briefly(limit)}; it is a number of {things} from 1 to {_MOST}")
+
+
+@lru_cache(10_000)  # memories are read again for each choice
+def _families(text: str) -> tuple[frozenset[str], frozenset[str]]:
+    return stems(text), frozenset(search_words(text))
 
 
 def _checked(content: object) -> str:

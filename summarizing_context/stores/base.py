@@ -246,7 +246,9 @@ class VectorStore(Protocol):
         """Keep vectors; as long as the process lives where nothing may be written."""
 
     async def near(self, recipe: str, numbers: Sequence[int], query: bytes) -> dict[int, float]:
-        """Return the cosine of each vector there is with the query; those of another length are left out."""
+        """Return the cosine of each vector there is with the query; those of another length are left out.
+
+        An empty query asks which of the numbers have a mark: a vector of length 0, whose cosine says nothing."""
 
 
 class SessionStore(Protocol):
@@ -372,7 +374,7 @@ class SessionStore(Protocol):
         """Return those in scope, oldest first."""
 
     async def purge(self) -> int:
-        """Remove every entry and summary that no session and no checkpoint uses any longer; return the bytes freed."""
+        """Remove every entry and summary that no session and no checkpoint uses any longer; return the bytes of their texts."""
 
     async def close(self) -> None:
         """Finish the queued writes, give up the claims, end the thread. May be called twice."""

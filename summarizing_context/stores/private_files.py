@@ -37,7 +37,7 @@ def replace_private(path: Path, content: bytes, *, new: bool = False) -> None:
     """Write a file whole, or leave what it held: a process that ends halfway leaves no half of a file. Folders that
     are missing are made. `new` raises `FileExistsError` if it is there."""
     make_private_folder(path.parent)
-    beside = path.with_name(f"{path.name}.{os.getpid()}.new")
+    beside = path.with_name(f"{path.name}.{secrets.token_hex(8)}.new")
     try:
         write_private(beside, content)
         (os.link if new else os.replace)(beside, path)

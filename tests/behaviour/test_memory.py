@@ -32,6 +32,16 @@ async def found(context: SummarizingContext, query: str, limit: int = 5) -> list
     return [memory.content for memory in await context.memory.retrieve(query, limit=limit)]
 
 
+async def test_a_memory_is_read_once_for_its_words(monkeypatch):
+    read: list[str] = []
+    monkeypatch.setattr("summarizing_context.retrieval.search.stems", lambda text: read.append(text) or frozenset())
+    async with open_context(Settings()) as context:
+        await context.memory.store("A zebra is read once")
+        for query in ("zebra one", "zebra two"):
+            await context.memory.retrieve(query)
+    assert read == ["zebra one", "A zebra is read once", "zebra two"]
+
+
 async def remember(path: Path, *texts: str) -> None:
     """Keep these for the project, by another session."""
     async with opened(path, "other") as context:

@@ -4,6 +4,7 @@ import os
 import shutil
 import stat
 import threading
+from contextlib import suppress
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -11,6 +12,7 @@ import anyio
 import pytest
 
 from summarizing_context.errors import StoreCorruptError, StoreError, StoreFullError, StoreVersionError
+from summarizing_context.stores import private_files
 from summarizing_context.stores.sqlite.store import SqliteStore
 from tests.contract.store_builders import (
     bytes_beside,
@@ -132,6 +134,15 @@ async def test_a_file_of_another_version_is_refused_with_the_advice_what_to_do(p
     await assert_refused(path, StoreVersionError, "99", "use the version")
 
 
+async def test_a_file_that_another_version_makes_meanwhile_is_refused(path, monkeypatch):
+    await written(path)
+    with sql(path) as connection:
+        connection.execute("pragma user_version = 99")
+    monkeypatch.setattr("summarizing_context.stores.sqlite.store._checked_version", lambda *_: 0)
+    with pytest.raises(StoreVersionError, match="99"):
+        await SqliteStore(path).open()
+
+
 async def test_closing_does_not_wait_for_a_locked_file(path):
     store = SqliteStore(path, busy_timeout=60.0)
     await store.open()
@@ -142,6 +153,8 @@ async def test_closing_does_not_wait_for_a_locked_file(path):
             await store.close()
     async with opened(path, "s"):
         pass
+    with sql(path) as other:  # else the list asks of each closed session whether its writer lives
+        assert other.execute("select writer from sessions").fetchall() == [(None,)]
 
 
 async def test_a_full_disk_fails_the_write_whole_and_passes_when_there_is_space(path, monkeypatch):
@@ -185,6 +198,30 @@ async def test_files_and_folders_are_private_whatever_the_umask(tmp_path):
     async with opened(path, "s") as store:
         assert {stat.S_IMODE(file.stat().st_mode) for file in beside(path)} == {0o600}
         assert await log_of(store) == ["x"]
+
+
+def test_one_token_is_made_where_another_starts_meanwhile(tmp_path, monkeypatch):
+    made: list[str] = []
+
+    def link(draft: Path, path: Path) -> None:
+        monkeypatch.undo()
+        made.append(private_files.kept_token(path))
+        os.link(draft, path)
+
+    monkeypatch.setattr(os, "link", link)
+    assert [private_files.kept_token(tmp_path / "token")] == made
+    assert os.listdir(tmp_path) == ["token"]
+
+
+async def test_what_a_link_beside_the_file_names_keeps_its_rights(path):
+    await written(path)
+    other = path.with_name("other")
+    other.touch()
+    other.chmod(0o644)
+    os.symlink(other, f"{path}-shm")
+    with suppress(StoreError):
+        await written(path)
+    assert stat.S_IMODE(other.stat().st_mode) == 0o644
 
 
 def replace(path: Path) -> None:

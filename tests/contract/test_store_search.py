@@ -8,18 +8,21 @@ from contextlib import asynccontextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import anyio
 import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from summarizing_context import Settings, StoreError, open_context
+from summarizing_context import MissingExtraError, Settings, StoreError, open_context
 from summarizing_context.assembly import make_vectors
+from summarizing_context.contrib import chroma
 from summarizing_context.messages.text import query_terms
 from summarizing_context.retrieval.embeddings import packed
 from summarizing_context.stores import base
 from summarizing_context.stores.base import Match, MemoryScope, Present, Scope, SessionStore, StoredEntry
+from summarizing_context.stores.sqlite.store import SqliteStore
 from tests.contract.store_builders import check_index, key, make_store, nothing, opened, summary
 
 of_every_backend = pytest.mark.usefixtures("backend")
@@ -196,6 +199,32 @@ async def test_vectors_are_kept_and_compared_with_those_of_their_length(settings
         assert set(await vectors.near("r", [1, 2], LONG)) == {1}
         await vectors.save("other", {1: ONE})
         assert await vectors.near("other", [1, 2], ONE) == {1: pytest.approx(1.0)}
+
+
+async def test_marks_are_vectors_without_bytes(store):
+    pytest.importorskip("numpy")
+    await store.vectors.save("r", {1: b"", 2: ONE, 4: b""})
+    assert set(await store.vectors.near("r", [1, 2, 3], b"")) == {1}
+
+
+def test_the_vectors_of_a_store_of_ones_own_need_no_numpy(monkeypatch):
+    monkeypatch.setattr("summarizing_context.assembly.find_spec", lambda _: None)
+    own = Mock()
+    assert make_vectors(Settings(), own, read_only=False) is own
+    with pytest.raises(MissingExtraError, match="numpy"):
+        make_vectors(Settings(), SqliteStore(":memory:").vectors, read_only=False)
+
+
+async def test_vectors_that_chroma_lost_are_told_of_once(monkeypatch, caplog):
+    pytest.importorskip("numpy")
+    monkeypatch.setattr(chroma, "find_spec", Mock())
+    async with opened(":memory:") as store:
+        vectors = chroma.ChromaVectors(store.vectors, None)
+        vectors._client = Mock()
+        vectors._table("any").get.return_value = {"ids": [], "embeddings": []}
+        await vectors.save("r", {1: ONE})
+        assert [await vectors.near("r", [1], ONE) for _ in range(2)] == [{}, {}]
+    assert caplog.messages == ["vectors are gone; they are made again where the embedding works"]
 
 
 @of_every_backend

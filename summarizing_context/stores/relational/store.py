@@ -666,7 +666,7 @@ class RelationalStore:
         return is_there
 
     async def purge(self) -> int:
-        """Remove what no session uses any longer; return the bytes of the texts."""
+        """Remove what no session uses any longer; return the bytes of its texts. A file may shrink by more, or less."""
 
         def forget(connection: Connection) -> None:
             for what in self._forgotten:
@@ -711,7 +711,7 @@ class RelationalStore:
                 freed += size
         return freed
 
-    # What the parts of a store share.
+    # How all of these read and write
 
     async def read(self, work: Work[Result]) -> Result:
         """Run `work` on one committed state."""

@@ -10,6 +10,7 @@ import glob
 import os
 import re
 import sqlite3
+import stat
 import threading
 import time
 import uuid
@@ -184,14 +185,15 @@ def _identity(path: Path) -> dict[str, tuple[int, int]]:
     return found
 
 
-def create_tables(connection: Database) -> None:
-    """Make the tables of an empty file."""
+def create_tables(connection: Database, path: object) -> None:
+    """Make the tables of an empty file; raise `StoreVersionError` for one of another schema."""
     with connection.transaction("immediate" if connection.pragma("user_version") == 0 else "deferred"):
         if connection.pragma("user_version") == 0:  # else another process was quicker
             # one by one: `executescript` would commit before it begins
             for statement in re.split(r";(?: --.*)?$", _SQL["schema"], flags=re.MULTILINE):
                 connection.execute(statement)
             connection.execute(f"pragma user_version = {relational.VERSION:d}")
+    relational.check_version(connection.pragma("user_version"), str(path), "use another file. The file")
 
 
 def _checked_version(path: Path, busy_timeout: float) -> int:
@@ -237,7 +239,7 @@ class SqliteEngine(Engine):
         writer = f"{os.getpid()}-{uuid.uuid4().hex[:16]}"
         if path is None:
             connection = connect(None, "", wait)
-            create_tables(connection)
+            create_tables(connection, self.name)
             connection.writer = writer
             return connection
         if self.read_only:
@@ -253,8 +255,11 @@ class SqliteEngine(Engine):
             raise errors.StoreReadOnlyError(f"{path}: {_READ_ONLY}")
         _checked_version(path, wait)
         for suffix in _SUFFIXES:  # of a store that was there, and what a killed process left
+            one = Path(f"{path}{suffix}")
             with suppress(FileNotFoundError):
-                os.chmod(f"{path}{suffix}", FILE)
+                mode = one.lstat().st_mode
+                if stat.S_ISREG(mode) and stat.S_IMODE(mode) != FILE:
+                    one.chmod(FILE)
         connection = connect(path, "rw", wait)
         try:
             # The id goes in first and past the log, so that the file's own header tells at any moment whose it is.
@@ -273,7 +278,7 @@ class SqliteEngine(Engine):
             # in WAL each commit waits for the disk if it is full
             connection.execute(f"pragma synchronous = {'full' if self._waits_for_disk else 'normal'}")
             connection.execute("pragma secure_delete = on")
-            create_tables(connection)
+            create_tables(connection, path)
             locks = f"{glob.escape(path.name)}.[1-9]*-{'[0-9a-f]' * 16}.lock"
             for left in path.parent.glob(locks):  # by processes that were killed
                 connection.lives(left.name[len(path.name) + 1 : -5], wait=0)
@@ -287,9 +292,11 @@ class SqliteEngine(Engine):
         return connection
 
     def close(self, connection: Database) -> None:
-        connection.close()
+        with closing(connection), suppress(sqlite3.Error):  # a locked file is not waited for: claims end with the lock
+            connection.execute("pragma busy_timeout = 0")
+            connection.execute("update sessions set writer = null where writer = ?", (connection.writer,))
         if self._lock is not None:
-            remove_lock(self._lock)  # with which its claims end
+            remove_lock(self._lock)
 
     def gone(self) -> Exception | None:
         """Return the error of all that follows, once the file was removed, moved or replaced."""
