@@ -374,7 +374,7 @@ class SessionStore(Protocol):
         """Return those in scope, oldest first."""
 
     async def purge(self) -> int:
-        """Remove entries and summaries that no session or checkpoint uses any longer; return the bytes of their texts."""
+        """Remove entries and summaries that no session or checkpoint uses; return the bytes of their texts."""
 
     async def close(self) -> None:
         """Finish the queued writes, give up the claims, end the thread. May be called twice."""
