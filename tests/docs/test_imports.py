@@ -99,6 +99,7 @@ def test_the_hints_of_all_public_functions_methods_and_properties_resolve():
     values = [getattr(summarizing_context, name) for name in summarizing_context.__all__]
     members = [member for value in values if isinstance(value, type) for _, member in getmembers_static(value)]
     found = [getattr(one, "fget", None) or getattr(one, "__func__", one) for one in (*values, *members)]
-    hinted = [one for one in found if isinstance(one, type) or isfunction(one)]
+    ours = [one for one in found if not getattr(one, "__globals__", {}).get("__name__", "").startswith("namedtuple_")]
+    hinted = [one for one in ours if isinstance(one, type) or isfunction(one)]
     assert len(hinted) > 200
     assert all(isinstance(get_type_hints(one), dict) for one in hinted)

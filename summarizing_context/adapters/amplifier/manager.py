@@ -12,6 +12,7 @@ import asyncio
 import inspect
 import json
 import logging
+import stat
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -514,8 +515,10 @@ def _read_list(path: Path) -> list[Any] | None:
     try:
         if not path.parent.is_dir():
             raise StoreReadOnlyError(f"{path}: its folder does not exist; create it, or name another")
-        if path.exists() and not path.is_file():
+        if not stat.S_ISREG(path.stat().st_mode):
             raise StoreReadOnlyError(f"{path}: this is not a file; name a file for the store")
+    except FileNotFoundError:
+        return None
     except OSError as error:
         raise StoreReadOnlyError(f"{path}: it cannot be reached: {error.strerror}; name another file") from error
     beginning = b""
