@@ -23,8 +23,8 @@ from summarizing_context.evaluation.views import OTHERS
 from summarizing_context.messages.text import inert
 from summarizing_context.stores.private_files import replace_private, write_private
 
-RIGHT, EVIDENCE, HELD = "right", "evidence", "held"
-AT_MOST = ("laws", "tokens", "cost", "wrong")  # figures that a gate bounds from above
+RIGHT, EVIDENCE, HELD, WRONG = "right", "evidence", "held", "wrong"
+AT_MOST = ("laws", "tokens", "cost", WRONG)  # figures that a gate bounds from above
 DRAWS = 1_000
 MIN_SESSIONS = 5  # from which on an interval says something
 
@@ -168,6 +168,7 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
     made_by: dict[str, list[str]] = {}  # models, by what they did
     missing: int = 0  # requests without a recorded reply
     left_out: list[str] = []  # lines and places that were not measured, with the reason
+    notes: list[str] = []  # on what was measured all the same
     tuning: Tuning | None = None
 
     # Scores
@@ -213,7 +214,7 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
         if name == "tokens":
             sizes = [one.tokens for one in self.views if one.arm == arm and one.tokens is not None]
             return sum(sizes) / len(sizes) if sizes else None
-        if name == "wrong":
+        if name == WRONG:
             said = [one.answers[arm].mark for one in self.asked if arm in one.answers and one.category != ABSENT]
             return said.count(-1) if any(mark is not None for mark in said) else None
         if name == "dropped":
@@ -342,6 +343,23 @@ def in_words(change: Interval | None) -> str:
     if change.low > 0 or change.high < 0:
         return f"{'better' if change.low > 0 else 'worse'} by {points[1:]}, {ends}"
     return f"no sure difference: {points}, {ends}"
+
+
+def read_bounds(text: str, *, is_marked: bool) -> dict[str, float]:
+    """Return the bounds in a text such as `held=0.6,laws=0`. Raise `SettingsError`, also for figures that only recorded
+    answers have, whose marks say what is right, or only others."""
+    found, others = dict[str, float](), (HELD,) if is_marked else (RIGHT, WRONG)
+    known = [name for name in (HELD, EVIDENCE, RIGHT, *AT_MOST) if name not in others]
+    for name, _, value in (map(str.strip, one.partition("=")) for one in text.split(",") if one.strip()):
+        if name not in known:
+            raise SettingsError(f"--fail-under: no {name[:60]!r} is measured here; there are {', '.join(known)}")
+        try:
+            bound = found[name] = float(value.removesuffix("%")) / (100 if "%" in value else 1)
+        except ValueError as error:
+            raise SettingsError(f"--fail-under: {text[:60]!r}; write it like {known[0]}=0.6,laws=0") from error
+        if name not in AT_MOST and bound > 1:
+            raise SettingsError(f"--fail-under: {name} is a share; for {bound:g} % write {name}={bound / 100:g}")
+    return found
 
 
 def write_junit(file: Path | None, name: str, results: Sequence[tuple[str, str, str, bool]]) -> None:

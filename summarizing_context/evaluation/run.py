@@ -165,7 +165,8 @@ class Run:
         # Other processes can be given neither an open cassette nor objects of one's own.
         has_own = any(arm.summarizer for arm in self.arms) or {*self.metrics} - {VALUES_HELD, EVIDENCE_KEPT}
         jobs = 1 if cassette is not None or has_own else self.jobs
-        whole: Any = {"asked": [], "views": [], "spent": [], "missing": 0, "left_out": [*self.dataset.skipped]}
+        whole: Any = {"asked": [], "views": [], "spent": [], "missing": 0, "notes": []}
+        whole["left_out"] = [*self.dataset.skipped]
         measure: Callable[[Log], dict[str, Any]] = partial(anyio.run, self.measure_log, cassette)  # type: ignore[arg-type]
         parts: Iterable[dict[str, Any]] = for_each(self.dataset.logs, measure, jobs)
         if cassette is not None and cassette.sends:
@@ -232,7 +233,7 @@ class Run:
         folder = None  # the cassette of recorded arms: it is only replayed, unless their models are named
         if recording is not None and bare:
             folder = cassette if self.writer is not None else Cassette(recording.cassette)
-        part: dict[str, Any] = {"asked": [], "views": [], "spent": [], "left_out": [], "missing": 0}
+        part: dict[str, Any] = {"asked": [], "views": [], "spent": [], "left_out": [], "notes": [], "missing": 0}
 
         # This package's views, by settings. Recorded cases have budgets of their own.
         for arm, settings in ((arm, arm.settings) for arm in self.arms if arm.settings is not None):
@@ -247,7 +248,7 @@ class Run:
             part["spent"].append(_spent(log, arm.name, history, played))
             if played.tally.counts["model_calls"] and (extracts := played.stand_ins):
                 few = f"{extracts} of {extracts + len(played.summaries)} replies cannot serve as summaries"
-                part["left_out"].append(f"{log.name}, {arm.name}: {few}; extracts stand for them")
+                part["notes"].append(f"{log.name}, {arm.name}: {few}; extracts stand for them")
             texts |= {(case.name, arm.name): played.views[case.cut] for case, _ in cases}
         refused = [case.name for case, _ in cases if "" in (texts.get((case.name, arm.name)) for arm in self.arms)]
         part["left_out"] += [f"{name}: the budget is too small for a view; take a larger budget" for name in refused]
