@@ -587,7 +587,7 @@ def tune(
         tried = {one.name: one for one in (*start.prompts, *_given(path, "--prompt"))}
         name = f"{path.parent.name}/{path.stem}" if re.fullmatch(r"v\d+", path.stem) else path.stem
         name += f" ({len(tries) + 1})" if name in (one.name for one in (start, *tries)) else ""
-        tries.append(trials.Variant(name, tuple(tried.values()), path.name))
+        tries.append(trials.Variant(name, tuple(tried.values()), f"{name}{path.suffix}"))
     dataset = Dataset.load(*logs, format=own.format)
     judge = None if judge_model is None else replace(settings, model=judge_model, call_timeout=300.0)
     proposer = trials.propose_by_gepa if optimizer == "gepa" else trials.propose_by_model

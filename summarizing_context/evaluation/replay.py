@@ -208,8 +208,7 @@ def replay_file(
 async def replay_log(
     name: str, log: Transcript, variants: Sequence[Settings], dry_run: bool = False, of: int = 0
 ) -> list[Tally]:
-    """Replay one log in memory with each of these settings; its file has `of` messages. In a dry run replies of the
-    model are assumed."""
+    """Replay one log, in a file `of` so many messages, with each of these settings. A dry run assumes replies."""
     price, rows = await make_price(variants[0]), []
     for variant in variants:
         # Pauses between messages are those of this machine, not of the session: none of them makes a session idle.

@@ -23,8 +23,8 @@ from summarizing_context.evaluation.views import OTHERS
 from summarizing_context.messages.text import inert
 from summarizing_context.stores.private_files import replace_private, write_private
 
-RIGHT, EVIDENCE, HELD, WRONG = "right", "evidence", "held", "wrong"
-AT_MOST = ("laws", "tokens", "cost", WRONG)  # figures that a gate bounds from above
+RIGHT, EVIDENCE, HELD = "right", "evidence", "held"
+AT_MOST = ("laws", "tokens", "cost", "wrong")  # figures that a gate bounds from above
 DRAWS = 1_000
 MIN_SESSIONS = 5  # from which on an interval says something
 
@@ -179,6 +179,12 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
         return next(iter(self.arms))
 
     @property
+    def best(self) -> str:
+        """The best of the other arms, which the first is compared with; the first itself where there is no other."""
+        scores = {name: score for name in self.arms if name != self.first and (score := self.score(name))}
+        return max(scores, key=scores.__getitem__, default=self.first)
+
+    @property
     def categories(self) -> list[str]:
         """The categories of all questions that have an answer."""
         return list(dict.fromkeys(one.category for one in self.asked if one.category not in ("", ABSENT)))
@@ -214,7 +220,7 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
         if name == "tokens":
             sizes = [one.tokens for one in self.views if one.arm == arm and one.tokens is not None]
             return sum(sizes) / len(sizes) if sizes else None
-        if name == WRONG:
+        if name == "wrong":
             said = [one.answers[arm].mark for one in self.asked if arm in one.answers and one.category != ABSENT]
             return said.count(-1) if any(mark is not None for mark in said) else None
         if name == "dropped":
@@ -245,10 +251,7 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
             return "Nothing was measured; each session is named with the reason."
         said = f"{arm}: {score.mean:.1%} {self.metric}"
         said += f", interval {score.low:.1%} to {score.high:.1%}" if score.has_ends else ""
-        scores = {name: one for name in self.arms if name != arm and (one := self.score(name)) is not None}
-        if scores:
-            best = max(scores, key=lambda name: scores[name])
-            said += f". Against {best}: {in_words(self.ahead(arm, best))}"
+        said += f". Against {self.best}: {in_words(self.ahead(arm, self.best))}" if self.best != arm else ""
         broken = self.figure(arm, "laws")
         return f"{said}. " + (f"{broken:,.0f} broken laws." if broken else "No law was broken." if broken == 0 else "")
 
@@ -346,10 +349,9 @@ def in_words(change: Interval | None) -> str:
 
 
 def read_bounds(text: str, *, is_marked: bool) -> dict[str, float]:
-    """Return the bounds in a text such as `held=0.6,laws=0`. Raise `SettingsError`, also for figures that only recorded
-    answers have, whose marks say what is right, or only others."""
-    found, others = dict[str, float](), (HELD,) if is_marked else (RIGHT, WRONG)
-    known = [name for name in (HELD, EVIDENCE, RIGHT, *AT_MOST) if name not in others]
+    """Return the bounds in a text such as `held=0.6,laws=0`. Raise `SettingsError`, also for what only marks say."""
+    found = dict[str, float]()
+    known = (RIGHT, EVIDENCE, *AT_MOST) if is_marked else (HELD, EVIDENCE, *AT_MOST[:-1])  # what is wrong is marked
     for name, _, value in (map(str.strip, one.partition("=")) for one in text.split(",") if one.strip()):
         if name not in known:
             raise SettingsError(f"--fail-under: no {name[:60]!r} is measured here; there are {', '.join(known)}")
