@@ -734,7 +734,7 @@ def render(
 
     prompt, found = _find(name, prompts), read_session(transcript, format=format)
     model = ScriptedSummarizer(assumed_summary)
-    with output.progress("messages", 1, f"Cutting {counted(len(found.messages), 'message')} into segments.", 1):
+    with output.progress("messages", 1, f"Replaying {counted(len(found.messages), 'message')}.", 1):
         anyio.run(play, found.messages, (), Settings.load(start_at=0.0, max_tokens=16_000), model)
     jobs = sorted((job for job in model.jobs if job.kind == prompt.name), key=lambda job: (job.rank, job.start))
     if number > len(jobs):
