@@ -199,7 +199,7 @@ def accepted(cls: type, given: Mapping[Any, Given], also: Iterable[str] = ()) ->
             problems.append(f"unknown setting {label}: a name is a string")
         else:  # the nearest is called as its source would call it
             names, last = [*known, *also, *_ALIASES, _WHOLE, _MEMORIES], shown_name(name)
-            near = "".join(difflib.get_close_matches(name[:100], names, n=1, cutoff=0.4))
+            near = "".join(difflib.get_close_matches(name[:100], names, n=1, cutoff=0.6))
             place, near = label[: -len(last) or None], near if label.endswith(last) else near.upper()
             place = place.rpartition(" ")[2]  # without the file and the table
             hint = f"did you mean {place}{near}?" if near else "the configuration page lists all settings"

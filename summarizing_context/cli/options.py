@@ -46,7 +46,7 @@ class _Top(TyperGroup):
 
 _ABOUT = """Keep long agent sessions inside any token budget.
 
-Exit status: 0 ok, 1 law or check failed, 2 input, 3 no view fits, 4 store.
+Exit: 0 ok, 1 law or check failed, 2 input, 3 no view fits, 4 store, call cap.
 """
 _OF_ONE = f"Of one session, as /context in a host (`COMMAND --help` explains one): {', '.join([*OF_ONE, 'continue'])}."
 _HELP: dict[str, Any] = {"context_settings": {"help_option_names": ["-h", "--help"]}, "help": _ABOUT, "epilog": _OF_ONE}

@@ -100,23 +100,26 @@ def tell(text: RenderableType) -> None:
 
 
 @contextmanager
-def progress(name: str, total: int | None, announced: str = "") -> Iterator[Callable[..., None]]:
+def progress(name: str, total: int | None, announced: str = "", times: int = 0) -> Iterator[Callable[..., None]]:
     """Yield `update(text, steps=1)`, which moves a bar on a terminal; elsewhere print what is `announced`. Where no
-    total is known, it shows for how long already."""
+    total is known, it shows for how long already; of a single log that is played so many `times`, the messages."""
     from rich import progress as bars
 
-    console = screen(stderr=True)
+    from summarizing_context.evaluation.replay import each_message
+
+    console, alone = screen(stderr=True), times > 0 and total == 1
     if announced and not console.is_terminal:
         tell(announced)
-    times = (bars.TimeElapsedColumn(),) if total is None else (bars.MofNCompleteColumn(), bars.TimeRemainingColumn())
+    clocks = (bars.TimeElapsedColumn(),) if total is None else (bars.MofNCompleteColumn(), bars.TimeRemainingColumn())
     shown = bars.TextColumn("{task.fields[text]}", markup=False)
-    columns = (bars.TextColumn(name), bars.BarColumn(bar_width=24), *times, shown)
+    columns = (bars.TextColumn("messages" if alone else name), bars.BarColumn(bar_width=24), *clocks, shown)
     with bars.Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(name, total=total, text="")
-        yield lambda text, steps=1: bar.update(task, advance=steps, text=plain(text, 60))
+        with each_message(lambda of: bar.update(task, total=of * times, advance=1) if alone else None):
+            yield lambda text, steps=1: bar.update(task, advance=0 if alone else steps, text=plain(text, 60))
 
 
-async def watched(work: Awaitable[T], name: str, total: int, done: Callable[[], int]) -> T:
+async def watched(work: Awaitable[T], name: str, total: int | None, done: Callable[[], int]) -> T:
     """Return what `work` comes to; meanwhile a bar shows how much is done."""
     task, shown = asyncio.ensure_future(work), 0
     try:
@@ -230,7 +233,8 @@ def shell_line(command: str, *arguments: object, store: str | Path) -> str:
     return shlex.join((PROGRAM, command, *map(str, arguments), "--store", shown_store(store)))
 
 
-def told_lines(skipped: Sequence[str], unreadable: Sequence[errors.TranscriptError] = ()) -> list[str]:
-    """Return remarks on lines that were skipped, the first ones of many, and on files that could not be read."""
+def told_lines(skipped: Sequence[str], unreadable: Sequence[Exception] = (), notes: Sequence[str] = ()) -> list[str]:
+    """Return remarks on lines that were skipped, the first of many, files that could not be read, and what is noted."""
     told = [*map(plain, skipped[:5]), *([f"{len(skipped) - 5} more"] if len(skipped) > 5 else [])]
-    return [f"skipped: {one}" for one in told] + [f"not read: {plain(error)}" for error in unreadable]
+    others = [f"not read: {plain(error)}" for error in unreadable] + [f"note: {plain(one)}" for one in notes]
+    return [f"skipped: {one}" for one in told] + others

@@ -145,7 +145,7 @@ def replay(
     tallies, unreadable = list[Any](), list[TranscriptError]()
     doing = f"{counted(len(files), 'file')} at {', '.join(map(number, budgets))} tokens."
     doing = f"{'Dry run of' if own.dry_run else 'Replaying'} {doing}"
-    with output.progress("files", len(files), doing) as update:
+    with output.progress("files", len(files), doing, len(each)) as update:
         for found in for_each(files, partial(replay_file, variants=each, format=own.format, dry_run=own.dry_run), jobs):
             if isinstance(found, TranscriptError):
                 unreadable.append(found)
@@ -341,7 +341,7 @@ def run(
     *,
     budget: options.Budget = 16_000,
     arms: Annotated[str | None, option("A[,B]", "ours, extractive, tail, masking, cliff.")] = None,
-    fail_under: Annotated[str | None, option("A=X", "Fail unless reached, as right=0.9,laws=0.")] = None,
+    fail_under: Annotated[str | None, option("A=X", "Fail unless reached, as held=0.6,laws=0.")] = None,
     out: options.ReportFolder = Path("eval-report"),
     cassette: CassettePath = None,
     jobs: options.Jobs = None,
@@ -358,19 +358,12 @@ def run(
         eval run beam:chats/100K
     """
     from summarizing_context.evaluation.datasets import Dataset
-    from summarizing_context.evaluation.report import AT_MOST, EVIDENCE, HELD, RIGHT
+    from summarizing_context.evaluation.report import read_bounds
     from summarizing_context.evaluation.run import Arm, Run
+    from summarizing_context.evaluation.views import OURS
 
-    started, gates, names = time.perf_counter(), dict[str, float](), listed(arms)
-    try:
-        for metric, _, value in (one.partition("=") for one in listed(fail_under)):
-            gates[metric.strip()] = float(value.removesuffix("%")) / (100 if "%" in value else 1)
-    except ValueError as error:
-        raise InputError(f"--fail-under: {plain(fail_under, 60)!r}; write it like right=0.9,laws=0") from error
-    known = (HELD, EVIDENCE, RIGHT, *AT_MOST)
-    if wrong := [name for name in gates if name not in known]:  # before anything is paid for
-        raise InputError(f"--fail-under: there is no metric {plain(wrong[0], 60)!r}; there are {', '.join(known)}")
-    dataset = Dataset.load(*sources, format=own.format)
+    started, names, dataset = time.perf_counter(), listed(arms), Dataset.load(*sources, format=own.format)
+    gates = read_bounds(fail_under or "", is_marked=dataset.recording is not None)  # before anything is paid for
     if dataset.recording is not None:
         if any((own.config, own.prompts, own.summarizer, own.model)):
             raise InputError("recorded answers belong to their own settings; `tune` compares prompts on these sessions")
@@ -386,7 +379,8 @@ def run(
 
     def measure(replies: Cassette | None) -> Report:
         logs, doing = len(dataset.logs), "Measuring" if replies is None else DOING[replies.mode]
-        with output.progress("sessions", logs, f"{doing} {counted(logs, 'session')}.") as update:
+        times = sum(arm.settings is not None or arm.name in (OURS, "extractive") for arm in measured.arms)
+        with output.progress("sessions", logs, f"{doing} {counted(logs, 'session')}.", times or 1) as update:
             return measured.report(replies, update)
 
     if own.dry_run and not measured.models:
@@ -480,7 +474,7 @@ def ask(
             messages = [replies.scrub(message) for message in found.messages]
             recording = with_own_case(out, log, messages, cut=share, budget=budget, own=settings, to=to)
             work = record(recording, replies, settings, judge, chosen, questions)
-            anyio.run(output.watched, work, "calls", total, lambda: replies.calls)
+            anyio.run(output.watched, work, "calls", total or None, lambda: replies.calls)
         total = replies.calls
 
     if isinstance(result := own.recorded(out / "cassette.jsonl", [settings, judge], answer), Result):
@@ -548,7 +542,7 @@ def shown(
     tests.append(("questions", "something was measured", f"{asked:,} questions", not asked))
     write_junit(junit, "eval run", tests)
     status = Status.LAW_BROKEN if any(bad for *_, bad in tests) else Status.OK
-    return Result(report.document(checked), parts, status, output.told_lines(report.left_out))
+    return Result(report.document(checked), parts, status, output.told_lines(report.left_out, notes=report.notes))
 
 
 # Which of several prompts is better
@@ -593,7 +587,7 @@ def tune(
         tried = {one.name: one for one in (*start.prompts, *_given(path, "--prompt"))}
         name = f"{path.parent.name}/{path.stem}" if re.fullmatch(r"v\d+", path.stem) else path.stem
         name += f" ({len(tries) + 1})" if name in (one.name for one in (start, *tries)) else ""
-        tries.append(trials.Variant(name, tuple(tried.values())))
+        tries.append(trials.Variant(name, tuple(tried.values()), f"{name}{path.suffix}"))
     dataset = Dataset.load(*logs, format=own.format)
     judge = None if judge_model is None else replace(settings, model=judge_model, call_timeout=300.0)
     proposer = trials.propose_by_gepa if optimizer == "gepa" else trials.propose_by_model
@@ -610,7 +604,7 @@ def tune(
                 output.tell(few)
             total = len(trial.judging.logs) + (count * len(trial.choosing.logs) if held else 0)
             doing = f"{DOING[replies.mode]} {counted(count, 'prompt')}."
-            with output.progress("sessions", total, doing) as trial.watch:
+            with output.progress("sessions", total if len(dataset.logs) > 1 else 1, doing, count) as trial.watch:
                 return trial, trials.tune(trial, tries, proposed, judge)
 
     done = own.recorded(cassette or out / "replies.jsonl", [*filter(None, (settings, judge))], measure, number)
@@ -654,12 +648,17 @@ def tune(
     dropped = ", ".join(f"{arm} {report.figure(arm, 'dropped') or 0:,.0f}" for arm in report.arms)
     parts.append(dim(plain(f"lines dropped from replies, for their source does not hold them: {dropped}")))
     parts.append(Text(plain(report.verdict), "bold"))
-    parts += [f"Written: {path}. Use it with Settings(prompts={str(path.parent.parent)!r})." for path in written]
+    if winner is start:
+        why = "it is not surely better" if tuning.chosen_on else "the interval is not wholly above zero"
+        parts.append(f"Not written: {why}.")
+    ahead = report.ahead(tuning.new, tuning.old)
+    few = "" if ahead is None or ahead.has_ends else ", although too few sessions to be sure"
+    parts += [f"Written{few}: {path}. Use it with Settings(prompts={str(path.parent.parent)!r})." for path in written]
     took = f"{counted(len(tuning.tried), 'variant')} in {time.perf_counter() - started:.0f} s"
     parts.append(f"{took}. Everything side by side: {page}")
     remarks = [f"a proposal was refused: {plain(why)}" for why in trial.refused]
     document = {**report.document(), "written": [str(path) for path in written]}
-    return Result(document, parts, remarks=[*remarks, *output.told_lines(report.left_out)])
+    return Result(document, parts, remarks=[*remarks, *output.told_lines(report.left_out, notes=report.notes)])
 
 
 def _given(path: Path, option: str) -> list[Prompt]:
@@ -735,7 +734,8 @@ def render(
 
     prompt, found = _find(name, prompts), read_session(transcript, format=format)
     model = ScriptedSummarizer(assumed_summary)
-    anyio.run(play, found.messages, (), Settings.load(start_at=0.0, max_tokens=16_000), model)
+    with output.progress("messages", 1, f"Replaying {counted(len(found.messages), 'message')}.", 1):
+        anyio.run(play, found.messages, (), Settings.load(start_at=0.0, max_tokens=16_000), model)
     jobs = sorted((job for job in model.jobs if job.kind == prompt.name), key=lambda job: (job.rank, job.start))
     if number > len(jobs):
         few = f"this log makes {len(jobs)} such requests; give --number up to that, or take another log or purpose"

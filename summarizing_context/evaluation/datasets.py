@@ -422,7 +422,7 @@ class Recording:
                 return messages[: case.cut]
             raise TranscriptError(f"{path}:1: {len(messages)} messages, but {case.name} is cut at {case.cut}")
         except TranscriptError as error:
-            raise TranscriptError(f"{error}; bring the file back, or ask again into a new folder") from error
+            raise TranscriptError(f"{error}; bring it back ({case.source}), or ask again into a new folder") from error
 
     def at(self, case: Case) -> AskedCase:
         """Return what is asked at the cut; nothing where no questions were written."""

@@ -13,7 +13,8 @@ import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, replace
 from importlib.resources import files
 from itertools import accumulate
@@ -51,6 +52,8 @@ PRICED_MODEL = "claude-sonnet-5"  # by which the demo tells what it saved
 
 _FOLDER = files("summarizing_context.evaluation")
 
+PLAYED: ContextVar[Callable[[int], None]] = ContextVar("played", default=lambda of: None)  # see `each_message`
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -63,6 +66,16 @@ def for_each(items: Sequence[Item], work: Callable[[Item], Result], jobs: int) -
     quiet = signal.signal, (signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends them at once, without a traceback of each
     with ProcessPoolExecutor(jobs, get_context("spawn"), *quiet) as pool:
         yield from pool.map(work, items)
+
+
+@contextmanager
+def each_message(watch: Callable[[int], None]) -> Iterator[None]:
+    """Have `watch` called with each message that this process plays: with how many there are in its log or file."""
+    before = PLAYED.set(watch)
+    try:
+        yield
+    finally:
+        PLAYED.reset(before)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -185,14 +198,17 @@ def replay_file(
 ) -> list[Tally] | TranscriptError:
     """Return the tallies of a file, or why it cannot be read."""
     try:  # each session in an event loop of its own
-        logs = read_named(path, format=format).items()
-        return [row for name, log in logs for row in anyio.run(replay_log, name, log, variants, dry_run)]
+        logs = read_named(path, format=format)
+        of = sum(len(log.messages) for log in logs.values())
+        return [row for name, log in logs.items() for row in anyio.run(replay_log, name, log, variants, dry_run, of)]
     except TranscriptError as error:
         return error
 
 
-async def replay_log(name: str, log: Transcript, variants: Sequence[Settings], dry_run: bool = False) -> list[Tally]:
-    """Replay one log in memory with each of these settings. In a dry run replies of the model are assumed."""
+async def replay_log(
+    name: str, log: Transcript, variants: Sequence[Settings], dry_run: bool = False, of: int = 0
+) -> list[Tally]:
+    """Replay one log, in a file `of` so many messages, with each of these settings. A dry run assumes replies."""
     price, rows = await make_price(variants[0]), []
     for variant in variants:
         # Pauses between messages are those of this machine, not of the session: none of them makes a session idle.
@@ -211,6 +227,7 @@ async def replay_log(name: str, log: Transcript, variants: Sequence[Settings], d
                     await recorder.take_view()
                 await recorder.add(message)
                 await context.wait_idle()
+                PLAYED.get()(of)
             rows.append(recorder.finish())
     return rows
 

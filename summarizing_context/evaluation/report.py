@@ -168,6 +168,7 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
     made_by: dict[str, list[str]] = {}  # models, by what they did
     missing: int = 0  # requests without a recorded reply
     left_out: list[str] = []  # lines and places that were not measured, with the reason
+    notes: list[str] = []  # on what was measured all the same
     tuning: Tuning | None = None
 
     # Scores
@@ -176,6 +177,12 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
     def first(self) -> str:
         """The arm that the run is about."""
         return next(iter(self.arms))
+
+    @property
+    def best(self) -> str:
+        """The best of the other arms, which the first is compared with; the first itself where there is no other."""
+        scores = {name: score for name in self.arms if name != self.first and (score := self.score(name))}
+        return max(scores, key=scores.__getitem__, default=self.first)
 
     @property
     def categories(self) -> list[str]:
@@ -244,10 +251,7 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
             return "Nothing was measured; each session is named with the reason."
         said = f"{arm}: {score.mean:.1%} {self.metric}"
         said += f", interval {score.low:.1%} to {score.high:.1%}" if score.has_ends else ""
-        scores = {name: one for name in self.arms if name != arm and (one := self.score(name)) is not None}
-        if scores:
-            best = max(scores, key=lambda name: scores[name])
-            said += f". Against {best}: {in_words(self.ahead(arm, best))}"
+        said += f". Against {self.best}: {in_words(self.ahead(arm, self.best))}" if self.best != arm else ""
         broken = self.figure(arm, "laws")
         return f"{said}. " + (f"{broken:,.0f} broken laws." if broken else "No law was broken." if broken == 0 else "")
 
@@ -342,6 +346,22 @@ def in_words(change: Interval | None) -> str:
     if change.low > 0 or change.high < 0:
         return f"{'better' if change.low > 0 else 'worse'} by {points[1:]}, {ends}"
     return f"no sure difference: {points}, {ends}"
+
+
+def read_bounds(text: str, *, is_marked: bool) -> dict[str, float]:
+    """Return the bounds in a text such as `held=0.6,laws=0`. Raise `SettingsError`, also for what only marks say."""
+    found = dict[str, float]()
+    known = (RIGHT, EVIDENCE, *AT_MOST) if is_marked else (HELD, EVIDENCE, *AT_MOST[:-1])  # what is wrong is marked
+    for name, _, value in (map(str.strip, one.partition("=")) for one in text.split(",") if one.strip()):
+        if name not in known:
+            raise SettingsError(f"--fail-under: no {name[:60]!r} is measured here; there are {', '.join(known)}")
+        try:
+            bound = found[name] = float(value.removesuffix("%")) / (100 if "%" in value else 1)
+        except ValueError as error:
+            raise SettingsError(f"--fail-under: {text[:60]!r}; write it like {known[0]}=0.6,laws=0") from error
+        if name not in AT_MOST and bound > 1:
+            raise SettingsError(f"--fail-under: {name} is a share; for {bound:g} % write {name}={bound / 100:g}")
+    return found
 
 
 def write_junit(file: Path | None, name: str, results: Sequence[tuple[str, str, str, bool]]) -> None:

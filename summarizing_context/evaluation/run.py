@@ -106,7 +106,7 @@ class Run:
         metrics: The one that counts first. By default the values held and the evidence kept; of recorded answers,
             beside their marks, the evidence kept.
         cassette: The file of replies, where an arm's settings name a model.
-        baseline: The arm that the others are compared with.
+        baseline: The arm that the others are compared with. By default one-shot compaction, or else the best of them.
         jobs: Logs at a time, in processes, or in one where a model is asked.
         writer: The model whose summaries arms of recorded answers show. By default the recorded one, which is only
             replayed, as the judge.
@@ -141,8 +141,7 @@ class Run:
             raise SettingsError(f"two arms have one name: {', '.join(names)}")
         if folder is None and self.arms[0].settings is None:
             raise SettingsError(f"{names[0]}: the first arm needs settings, for the others show as many tokens")
-        preferred = (self.baseline, views.COMPACT, "tail", *names[1:], names[0])
-        self.baseline = next(name for name in preferred if name in names)
+        self.baseline = next((name for name in (self.baseline, views.COMPACT) if name in names), "")
 
     @property
     def models(self) -> list[Settings]:
@@ -165,7 +164,8 @@ class Run:
         # Other processes can be given neither an open cassette nor objects of one's own.
         has_own = any(arm.summarizer for arm in self.arms) or {*self.metrics} - {VALUES_HELD, EVIDENCE_KEPT}
         jobs = 1 if cassette is not None or has_own else self.jobs
-        whole: Any = {"asked": [], "views": [], "spent": [], "missing": 0, "left_out": [*self.dataset.skipped]}
+        whole: Any = {"left_out": [*self.dataset.skipped], "missing": 0}
+        whole |= {name: [] for name in ("asked", "views", "spent", "notes")}
         measure: Callable[[Log], dict[str, Any]] = partial(anyio.run, self.measure_log, cassette)  # type: ignore[arg-type]
         parts: Iterable[dict[str, Any]] = for_each(self.dataset.logs, measure, jobs)
         if cassette is not None and cassette.sends:
@@ -190,7 +190,7 @@ class Run:
         for what, role in (("summaries", "writer"), ("answers", "judge"), ("marks", "judge")):
             if makers := Counter(maker.partition(";")[0] for case in cases if (maker := getattr(case, role))):
                 made_by[what] = [f"{maker} ({count:,})" for maker, count in makers.most_common()]
-        return Report(
+        report = Report(
             name=self.dataset.name,
             arms=about,
             metric=RIGHT if is_marked else self.metrics[0].name,
@@ -199,6 +199,7 @@ class Run:
             made_by=made_by,
             **whole,
         )
+        return msgspec.structs.replace(report, baseline=self.baseline or report.best)
 
     async def _measure_together(self, cassette: Cassette, watch: Callable[[str], None]) -> list[dict[str, Any]]:
         """Measure so many logs at a time, for a model takes long to answer."""
@@ -232,7 +233,7 @@ class Run:
         folder = None  # the cassette of recorded arms: it is only replayed, unless their models are named
         if recording is not None and bare:
             folder = cassette if self.writer is not None else Cassette(recording.cassette)
-        part: dict[str, Any] = {"asked": [], "views": [], "spent": [], "left_out": [], "missing": 0}
+        part: dict[str, Any] = {"asked": [], "views": [], "spent": [], "left_out": [], "notes": [], "missing": 0}
 
         # This package's views, by settings. Recorded cases have budgets of their own.
         for arm, settings in ((arm, arm.settings) for arm in self.arms if arm.settings is not None):
@@ -247,7 +248,7 @@ class Run:
             part["spent"].append(_spent(log, arm.name, history, played))
             if played.tally.counts["model_calls"] and (extracts := played.stand_ins):
                 few = f"{extracts} of {extracts + len(played.summaries)} replies cannot serve as summaries"
-                part["left_out"].append(f"{log.name}, {arm.name}: {few}; extracts stand for them")
+                part["notes"].append(f"{log.name}, {arm.name}: {few}; extracts stand for them")
             texts |= {(case.name, arm.name): played.views[case.cut] for case, _ in cases}
         refused = [case.name for case, _ in cases if "" in (texts.get((case.name, arm.name)) for arm in self.arms)]
         part["left_out"] += [f"{name}: the budget is too small for a view; take a larger budget" for name in refused]

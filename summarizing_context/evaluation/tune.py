@@ -45,6 +45,7 @@ class Variant:
 
     name: str
     prompts: tuple[Prompt, ...] = ()
+    file: str = ""  # that the user gave, or its folder
 
     def prompt(self, purpose: str) -> Prompt:
         """Return its prompt of a purpose, or the shipped one."""
@@ -176,8 +177,8 @@ def tune(
     for purpose in dict.fromkeys(one.name for one in (*start.prompts, *new.prompts)):
         prompts = start.prompt(purpose), new.prompt(purpose)
         before, after = (one.text.splitlines() for one in prompts)
-        old_name, new_name = (f"{one.name}/v{one.version}" for one in prompts)
-        diff += difflib.unified_diff(before, after, old_name, new_name, lineterm="", n=2)
+        old_name = f"{START if prompts[0] in start.prompts else 'shipped'} {purpose}/v{prompts[0].version}"
+        diff += difflib.unified_diff(before, after, old_name, new.file or new.name, lineterm="", n=2)
 
     # The segment summaries that differ in most values needed later, then words; two a log at most.
     def change(pair: Pair) -> tuple[int, int]:
@@ -230,7 +231,8 @@ def check_prompt(prompt: Prompt) -> Iterator[str]:
         # Rules may be asked for by the prompt `rules` alone.
         wanted = [f"## {name}" for name in NAMES if name != NAMES[CONSTRAINTS] or f"## {name}" in found]
         if found != wanted:
-            yield f"its sections must be the fixed ones, in their order: {', '.join(wanted)}, not {', '.join(found)}"
+            has = ", ".join(found) or "none"
+            yield f"its sections must be the fixed ones, in their order: {', '.join(wanted)}; it has {has}"
     shipped = [name for name in names() if name.startswith(f"{prompt.name}/")]
     given = load(shipped[-1]).placeholders if shipped else prompt.placeholders
     if "max_tokens" in given - prompt.placeholders:

@@ -23,7 +23,7 @@ import msgspec
 from summarizing_context.assembly import open_context
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import BudgetError, SummarizerRefused
-from summarizing_context.evaluation.replay import Recorder, Tally
+from summarizing_context.evaluation.replay import PLAYED, Recorder, Tally
 from summarizing_context.messages.reading import Message as Message
 from summarizing_context.messages.reading import parsed, read_message
 from summarizing_context.messages.text import stems
@@ -109,6 +109,7 @@ async def play(
                 views[at] = await show(context, text) if show is not None else text
             if message is not None:
                 await recorder.add(message)
+                PLAYED.get()(len(messages))
         nodes = context.summaries()
         summaries = [(node.start, node.stop, node.text) for node in nodes if node.made_by != "stand-in"]
         dropped = context.statistics().dropped_lines

@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from summarizing_context.cli.output import told_lines
 from tests.cli.commands import Runner, says
 from tests.evaluation.sessions import answered, write
 from tests.privacy import open_to_others
@@ -27,6 +28,9 @@ def test_transcripts_without_labels_are_run_and_runs_are_compared(run: Runner, f
     assert ran.document["arms"]["ours"]["laws"] == 0
     sizes = [arm["tokens"] for arm in ran.document["arms"].values()]
     assert max(sizes) - min(sizes) < 300
+    others = {name: ran.document["arms"][name]["held"]["mean"] for name in ("tail", "masking")}
+    assert ran.document["baseline"] == max(others, key=others.get)  # the table's arm is the one of the verdict
+    assert f"Against {ran.document['baseline']}: " in ran.document["verdict"]
     assert open_to_others(tmp_path) == []
     assert "No law was broken." in run("eval", "run", *place, 2, "--out", tmp_path / "b").out
     pages = [tmp_path / name / "report.html" for name in ("a", "b")]
@@ -41,6 +45,29 @@ def test_transcripts_without_labels_are_run_and_runs_are_compared(run: Runner, f
     settings = json.loads((tmp_path / "b" / "report.json").read_text("utf8"))["settings"]
     assert settings["ours"]["segment_target"] == 900  # settings of one's own reach the run
     assert run("eval", "run", *place, 1, "--prompts", tmp_path / "nowhere").status == 2
+
+
+@pytest.mark.parametrize(
+    ("command", "times"),
+    [
+        ("eval run {log} --arms ours,extractive --budget 3k --out {out}", 2),
+        ("tune {log} --dry-run --model gpt-5.4-mini --prompt prompts --budget 3k --out {out}", 2),
+        ("replay {log} --budget 3k,4k,5k", 3),
+        ("prompts render segment {log}", 1),
+    ],
+)
+def test_of_a_single_session_its_messages_are_counted(
+    run: Runner, folder: Path, tmp_path: Path, command, times, monkeypatch
+):
+    log = folder / "session-1.jsonl"
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    ran = run(*(word.format(log=log, out=tmp_path) for word in command.split()))
+    messages = times * len(log.read_text("utf8").splitlines())
+    assert (ran.status, f"{messages}/{messages}" in re.sub(r"\x1b\[[0-9;]*m", "", ran.err)) == (0, True)
+
+
+def test_a_remark_on_what_was_measured_all_the_same_is_no_skipped_line():
+    assert told_lines(["a.jsonl:1: not JSON"], notes=["mine: 1"]) == ["skipped: a.jsonl:1: not JSON", "note: mine: 1"]
 
 
 def test_a_worse_run_is_told_and_is_exit_status_1(run: Runner, tmp_path: Path):
@@ -76,8 +103,15 @@ def test_a_gate_for_ci_is_the_exit_status_and_a_file(run: Runner, folder: Path, 
     failed = run("eval", "run", *place, "--fail-under", "held=100%")
     assert (failed.status, "failed" in failed.out) == (1, True)
     assert ElementTree.parse(tmp_path / "a.xml").getroot().get("failures") == "1"
-    for wrong in ("held", "held=much", "riht=0.9"):
-        assert run("eval", "run", *place, "--fail-under", wrong).status == 2
+    marked, recorded = "are held, evidence, laws, tokens, cost\n", ("evals/real", "--out", tmp_path / "b")
+    for sources, wrong, told in (
+        *((place, wrong, "like held=0.6,laws=0") for wrong in ("held", "held=much")),
+        *((place, f"{figure}=0.9", f"no '{figure}' is measured here; there {marked}") for figure in ("right", "riht")),
+        (place, "laws=2, held = 90", "held is a share; for 90 % write held=0.9"),
+        (recorded, "held=0.9", "no 'held' is measured here; there are right, evidence, laws"),
+    ):
+        ran = run("eval", "run", *sources, "--fail-under", wrong)
+        assert (ran.status, told in ran.err, "Measuring" in ran.err) == (2, True, False)
     ran = run("eval", "run", *place, "--budget", "900k")  # where nothing was measured nothing passes
     assert (ran.status, "Nothing was measured" in ran.out) == (1, True)
 
@@ -169,6 +203,6 @@ def test_a_recording_is_replayed_with_tables_and_reports(run: Runner, tmp_path: 
     report = json.loads((tmp_path / "eval-report" / "report.json").read_text())
     assert [one["id"] for one in report["asked"]] == ["q1", "q2", "q3", "q4", "q5"]
     assert open_to_others(tmp_path / "eval-report") == []
-    gate = ("--arms", "ours,compact", "--fail-under", "right=1.5", "--json", "-")
+    gate = ("--arms", "ours,compact", "--fail-under", "evidence=1,right=1", "--json", "-")
     ran = run("eval", "run", "real", "--jobs", 1, *gate)
     assert (ran.status, ran.document["gates"][0]["passed"]) == (1, False)

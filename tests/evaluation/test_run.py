@@ -1,6 +1,7 @@
 """Runs and reports: what is asked, scores, verdicts, gates, comparisons, the page, and the plug-in for pytest."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ import anyio
 import msgspec
 import pytest
 
-from summarizing_context import Settings, SettingsError
+from summarizing_context import Settings, SettingsError, TranscriptError
 from summarizing_context.evaluation import Arm, Cassette, Dataset, Metric, Report, Run
 from summarizing_context.evaluation.datasets import cuts_of, hindsight, read_messages
 from summarizing_context.evaluation.report import Answer, Asked, Spent
@@ -101,6 +102,7 @@ def test_arms_differ_in_strategy_metrics_may_be_ones_own_and_what_is_asked_is_pr
 def test_the_verdict_says_what_the_interval_allows(ours: list[float], said: str):
     report = reported({"ours": ours, "tail": [0.5] * len(ours)})
     assert said in report.verdict
+    assert report.best == "tail"
     has_ends = len(ours) >= 5
     assert ("% held, interval" in report.verdict) is has_ends
     assert ("[" in report.check({"held": 0.1})[0].words) is has_ends
@@ -159,6 +161,9 @@ def test_recorded_answers_are_scored_by_their_marks_and_a_missing_reply_is_told(
     none = Run(dataset=dataset).report()
     assert {one.reading for one in none.views} == {"no view"}
     assert none.missing > 2
+    (tmp_path / "data" / "logs" / "heating.jsonl").unlink()
+    with pytest.raises(TranscriptError, match=re.escape(f"bring it back ({recording.cases[0].source}), or ask again")):
+        Run(dataset=dataset).report()
 
 
 def test_what_is_left_out_has_its_reason_and_what_a_reply_made_up_is_counted_for_its_prompt(tmp_path: Path):
@@ -170,7 +175,8 @@ def test_what_is_left_out_has_its_reason_and_what_a_reply_made_up_is_counted_for
     invents = ScriptedSummarizer(lambda job: f"{default_summary(job)}\n- The port of the server is 48213.")
     says = {"often": ScriptedSummarizer(), "seldom": seldom, "invents": invents}
     report = Run(Dataset.load(tmp_path), [Arm(name, settings, model) for name, model in says.items()]).report()
-    of_session, of_short, *of_wide = sorted(line for line in report.left_out if not line.startswith("wide, "))
+    of_session = next(line for line in report.notes if not line.startswith("wide, "))  # measured all the same
+    of_short, *of_wide = sorted(report.left_out)
     assert of_short == "short: nothing is asked about it; take a smaller budget or a longer log"
     assert any("take a larger budget" in line for line in of_wide)
     assert not any("smaller" in line for line in of_wide)
@@ -183,7 +189,8 @@ def test_what_is_left_out_has_its_reason_and_what_a_reply_made_up_is_counted_for
     assert (dropped["often"], dropped["invents"] > 0) == (0, True)
     assert not any("48213" in text for one in report.spent for _, _, text in one.summaries)
     long, truncating = Dataset.load(write(tmp_path / "long", 1, turns=180)), replace(SMALL, strategy="truncate")
-    assert Run(dataset=long, arms=[Arm("ours", truncating)]).report().left_out == []
+    report = Run(dataset=long, arms=[Arm("ours", truncating)]).report()
+    assert report.left_out == report.notes == []
 
 
 def test_hindsight_asks_for_values_that_were_read_before_a_cut_and_used_after_it():

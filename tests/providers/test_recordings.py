@@ -191,6 +191,7 @@ def test_a_better_prompt_wins_and_is_the_next_version_and_a_replay_says_the_same
     tuning = run["tuning"]
     assert tuning["winner"] == "segment/v7"
     assert f"+{BETTER}" in tuning["diff"]
+    assert tuning["diff"][:2] == [f"--- shipped segment/v{SHIPPED.version}", "+++ segment/v7.md"]
     assert all(pair["old"] != pair["new"] and pair["source"] for pair in tuning["pairs"])
     assert tuning["pairs"][0]["needed"]  # they begin with those that differ in most
     assert any({*pair["new_keeps"]} - {*pair["old_keeps"]} for pair in tuning["pairs"])
@@ -215,11 +216,14 @@ def test_a_prompt_that_is_no_better_changes_nothing_and_one_that_cannot_serve_is
     assert told["tuning"]["winner"] == "start"
     assert "equal on every question" in told["verdict"]
     assert told["tuning"]["diff"] == told["written"] == []
+    assert "Not written: the interval is not wholly above zero." in capsys.readouterr().out
     sections, lacks = "its sections must be the fixed ones", "it lacks the placeholder {{max_tokens}}"
-    for right, wrong, words in (("## Done", "## Work", sections), ("{{max_tokens}}", "900", lacks)):
+    bare, none = f"{sections}, in their order: ## ", "; it has none"
+    for right, wrong, words in (("## Done", "## Work", sections), ("{{max_tokens}}", "900", lacks), ("## ", "", bare)):
         (checkout / "mine.md").write_text(SHIPPED.text.replace(right, wrong), encoding="utf8")
         assert tune("--prompt", "mine.md") == 2
-        assert f"mine.md: {words}" in capsys.readouterr().err
+        told = capsys.readouterr().err
+        assert (f"mine.md: {words}" in told, none in told) == (True, words == bare)
 
 
 def test_a_process_that_is_ended_keeps_every_reply_that_it_has(checkout):
@@ -253,6 +257,7 @@ def test_the_model_writes_a_better_prompt_from_hindsight(checkout, monkeypatch, 
         assert "judged by 2 sessions: fewer than 5 tell no sure difference" in told.err
         assert server.requests == []
         assert tune("--yes", *asked, "--out", "one", "--write", "new", at=server, logs=SOME) == 0
+        assert "Written, although too few sessions to be sure: new/segment/" in capsys.readouterr().out
         told = next(text for one in server.requests if (text := user_text(one.body)).startswith("You improve a"))
     assert "was dropped (what message" in told
     assert BETTER in (checkout / "new" / "segment" / f"v{SHIPPED.version + 1}.md").read_text("utf8")

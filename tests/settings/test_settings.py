@@ -69,6 +69,7 @@ def test_the_defaults_are_the_documented_ones():
         ({"summary_max_tokens": 1_001}, "at most 1,000, a quarter of segment_target = 4000 (the default)"),
         ({"keep_recent": 30, "max_messages": 20}, "keep_recent = 30 must be at most max_messages = 20"),
         ({"summarize_threshold": 30, "max_messages": 20}, "summarize_threshold = 30 must be at most max_messages = 20"),
+        ({"nonsense": 5}, "unknown setting nonsense = 5; the configuration page lists all settings"),
         ({"hihg_water": 0.5}, "unknown setting hihg_water = 0.5; did you mean high_water?"),
         ({"quux": 5}, "the configuration page lists all settings"),
         *(({name: value}, f"{name} = {value!r}"[:26]) for name, value in MANY),
