@@ -235,7 +235,8 @@ class Text:
     """Texts ready to be searched for whole words, in any case and with any white space."""
 
     def __init__(self, texts: Iterable[str]) -> None:
-        self.text = re.sub(r"[^\S\n]+", " ", "\n".join(texts)).casefold()
+        self._said = re.sub(r"[^\S\n]+", " ", "\n".join(texts))
+        self.text = self._said.casefold()
         self._sentences: list[frozenset[str]] | None = None
 
     def place(self, literal: str) -> int:
@@ -264,9 +265,15 @@ class Text:
         return most / len(wanted) if wanted else None
 
     def excerpt(self, literal: str) -> str:
-        """Return the words around a literal; empty where it does not stand."""
-        place = self.place(literal)
-        return "" if place < 0 else " ".join(self.text[max(0, place - 60) : place + 120].split())
+        """Return the words around a literal, with "…" where more stands; empty where it does not stand."""
+        if (place := self.place(literal)) < 0:
+            return ""
+        text = self._said if len(self._said) == len(self.text) else self.text  # a letter may become two
+        end = place + len(" ".join(literal.casefold().split()))
+        before, after = text[max(0, place - 60) : place], text[end : max(end, place + 120)]
+        before = re.sub(r"^\S*\s*", "… ", before, count=1) if place > 60 else before
+        after = re.sub(r"\s*\S*$", " …", after, count=1) if end + len(after) < len(text) else after
+        return " ".join(f"{before}{text[place:end]}{after}".split())
 
 
 def _content(text: str) -> frozenset[str]:

@@ -14,6 +14,7 @@ from summarizing_context import Settings, SettingsError, TranscriptError
 from summarizing_context.evaluation import Arm, Cassette, Dataset, Metric, Report, Run
 from summarizing_context.evaluation.datasets import cuts_of, hindsight, read_messages
 from summarizing_context.evaluation.report import Answer, Asked, Spent
+from summarizing_context.evaluation.views import Text
 from summarizing_context.testing import ScriptedSummarizer, check_session, default_summary
 from tests.cli.commands import write_transcript
 from tests.evaluation.sessions import answered, changed, session, value, write
@@ -206,6 +207,13 @@ def test_hindsight_asks_for_values_that_were_read_before_a_cut_and_used_after_it
     again = [*rows[:cut], user(" ".join(value(3, n) for n in range(40))), *rows[cut:]]
     for log, newest in ((rows, 1_000_000), (again, 1_000)):  # the newest part is everything, or holds it once more
         assert hindsight(read_messages(log), cut, newest) == []
+
+
+def test_an_excerpt_is_told_as_it_was_written_in_whole_words():
+    text = Text(["The Port of Gate B is 8379, as said.", "Nothing else follows, or hardly any of it. " * 4])
+    assert text.excerpt("8379").startswith("The Port of Gate B is 8379, as said. Nothing")
+    assert text.excerpt("8379").endswith(" …")
+    assert text.excerpt("837") == ""
 
 
 def test_locomo_gives_probes_for_answers_that_stand_word_for_word(tmp_path: Path):
