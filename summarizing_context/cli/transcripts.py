@@ -379,7 +379,9 @@ def run(
 
     def measure(replies: Cassette | None) -> Report:
         logs, doing = len(dataset.logs), "Measuring" if replies is None else DOING[replies.mode]
-        times = sum(arm.settings is not None or arm.name in (OURS, "extractive") for arm in measured.arms)
+        recorded = dataset.recording.asked.values() if dataset.recording is not None else ()  # ours is played for these
+        played = {name for one in recorded for name in (OURS, *one.arms)} | {arm.name for arm in measured.arms}
+        times = len(played.intersection((OURS, "extractive")))
         with output.progress("sessions", logs, f"{doing} {counted(logs, 'session')}.", times or 1) as update:
             return measured.report(replies, update)
 

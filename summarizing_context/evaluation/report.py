@@ -11,6 +11,7 @@ import random
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from importlib.resources import files
+from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 from xml.etree import ElementTree as xml
@@ -262,7 +263,7 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
         for a figure that there is not."""
         arm, gates = self.first, list[Gate]()
         for metric, bound in bounds.items():
-            if metric not in (known := [*self.metrics, *AT_MOST]):
+            if metric not in (known := [*dict.fromkeys([*self.metrics, RIGHT, EVIDENCE, HELD, *AT_MOST])]):
                 raise SettingsError(f"there is no metric {metric!r}; this run has {', '.join(known)}")
             passed, words = False, "nothing to look at"
             name = f"{arm}, {metric}, " + (f"at most {bound:g}" if metric in AT_MOST else f"at least {bound:.1%}")
@@ -296,7 +297,7 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def document(self, gates: Sequence[Gate] = ()) -> dict[str, Any]:
         """Return the figures as JSON values; what they were worked out of is in `report.json`."""
-        own = ("name", "verdict", "metric", "metrics", "baseline", "missing")
+        own = ("name", "verdict", "metric", "metrics", "baseline", "missing", "left_out", "notes")
         document = {**{name: getattr(self, name) for name in own}, "arms": {}, "questions": len(self.asked)}
         for arm, about in self.arms.items():
             scores = {**{name: self.score(arm, name) for name in self.metrics}, "ahead": self.ahead(arm)}
@@ -359,8 +360,10 @@ def read_bounds(text: str, *, is_marked: bool) -> dict[str, float]:
             bound = found[name] = float(value.removesuffix("%")) / (100 if "%" in value else 1)
         except ValueError as error:
             raise SettingsError(f"--fail-under: {text[:60]!r}; write it like {known[0]}=0.6,laws=0") from error
-        if name not in AT_MOST and bound > 1:
+        if name not in AT_MOST and 1 < bound <= 100 and "%" not in value:
             raise SettingsError(f"--fail-under: {name} is a share; for {bound:g} % write {name}={bound / 100:g}")
+        if not 0 <= bound <= (inf if name in AT_MOST else 1):
+            raise SettingsError(f"--fail-under: {text[:60]!r}; a share is from 0 to 1, other figures from 0 on")
     return found
 
 

@@ -108,12 +108,14 @@ def test_a_gate_for_ci_is_the_exit_status_and_a_file(run: Runner, folder: Path, 
         *((place, wrong, "like held=0.6,laws=0") for wrong in ("held", "held=much")),
         *((place, f"{figure}=0.9", f"no '{figure}' is measured here; there {marked}") for figure in ("right", "riht")),
         (place, "laws=2, held = 90", "held is a share; for 90 % write held=0.9"),
+        *((place, wrong, "a share is from 0 to 1") for wrong in ("held=-1", "held=nan", "held=150%", "laws=-1")),
         (recorded, "held=0.9", "no 'held' is measured here; there are right, evidence, laws"),
     ):
         ran = run("eval", "run", *sources, "--fail-under", wrong)
         assert (ran.status, told in ran.err, "Measuring" in ran.err) == (2, True, False)
-    ran = run("eval", "run", *place, "--budget", "900k")  # where nothing was measured nothing passes
-    assert (ran.status, "Nothing was measured" in ran.out) == (1, True)
+    for gate in ((), ("--fail-under", "evidence=0.1")):  # where nothing was measured nothing passes
+        ran = run("eval", "run", *place, "--budget", "900k", *gate)
+        assert (ran.status, "Nothing was measured" in ran.out) == (1, True)
 
 
 RULE = "Always give distances in kilometres when I ask about routes."
