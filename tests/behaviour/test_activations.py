@@ -1,4 +1,4 @@
-"""Activations: at the end of a piece of work, remembered, told without text, and taken back; why a view begins anew."""
+"""Activations: at the end of a piece of work, remembered, told without text, and taken back; why a view starts over."""
 
 import json
 import logging
@@ -117,7 +117,7 @@ async def test_in_the_middle_of_work_and_where_an_activation_would_cost_more_a_v
         assert [kind for kind, used in NO_ENDS.items() if await work.use(*used) is not None] == []
     async with at_work() as work:
         await work.context.add_message({**user("Keep: " + " ".join(map(str, range(1_300)))), "critical": True})
-        for share, told in ((0.6, None), (0.8, "task_end")):  # at first much would be sent anew, little freed
+        for share, told in ((0.6, None), (0.8, "task_end")):  # at first much would be sent again, little freed
             await work.go_on(share, lines=10)
             assert await work.use(*COMMIT, f"[main 1a2b3c{share * 10:.0f}] Import rows") == told
     async with at_work() as work:
