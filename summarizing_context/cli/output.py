@@ -102,21 +102,27 @@ def tell(text: RenderableType) -> None:
 @contextmanager
 def progress(name: str, total: int | None, announced: str = "", times: int = 0) -> Iterator[Callable[..., None]]:
     """Yield `update(text, steps=1)`, which moves a bar on a terminal; elsewhere print what is `announced`. Where no
-    total is known, it shows for how long already; of a single log that is played so many `times`, the messages."""
+    total is known, it shows for how long already. Logs that are played so many `times` move it with each message."""
     from rich import progress as bars
 
     from summarizing_context.evaluation.replay import each_message
 
-    console, alone = screen(stderr=True), times > 0 and total == 1
+    console, done, played = screen(stderr=True), 0, 0.0
     if announced and not console.is_terminal:
         tell(announced)
     clocks = (bars.TimeElapsedColumn(),) if total is None else (bars.MofNCompleteColumn(), bars.TimeRemainingColumn())
     shown = bars.TextColumn("{task.fields[text]}", markup=False)
-    columns = (bars.TextColumn("messages" if alone else name), bars.BarColumn(bar_width=24), *clocks, shown)
+    columns = (bars.TextColumn(name), bars.BarColumn(bar_width=24), *clocks, shown)
     with bars.Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(name, total=total, text="")
-        with each_message(lambda of: bar.update(task, total=of * times, advance=1) if alone else None):
-            yield lambda text, steps=1: bar.update(task, advance=0 if alone else steps, text=plain(text, 60))
+
+        def move(steps: int = 0, share: float = 0.0, **text: Any) -> None:
+            nonlocal done, played
+            done, played = done + steps, played + share / (times or 1)
+            bar.update(task, completed=max(done, min(played, total or played)), **text)
+
+        with each_message(lambda share: move(share=share) if times else None):
+            yield lambda text, steps=1: move(steps, text=plain(text, 60))
 
 
 async def watched(work: Awaitable[T], name: str, total: int | None, done: Callable[[], int]) -> T:

@@ -604,9 +604,10 @@ def tune(
             if replies.mode == "forecast" and judges < MIN_SESSIONS:  # before anything is paid for
                 few = f"judged by {counted(judges, 'session')}: fewer than {MIN_SESSIONS} tell no sure difference"
                 output.tell(few)
-            total = len(trial.judging.logs) + (count * len(trial.choosing.logs) if held else 0)
+            judging, choosing = len(trial.judging.logs), len(trial.choosing.logs)
+            total = 2 * judging + count * choosing if held else count * judging
             doing = f"{DOING[replies.mode]} {counted(count, 'prompt')}."
-            with output.progress("sessions", total if len(dataset.logs) > 1 else 1, doing, count) as trial.watch:
+            with output.progress("replays", total, doing, 1) as trial.watch:
                 return trial, trials.tune(trial, tries, proposed, judge)
 
     done = own.recorded(cassette or out / "replies.jsonl", [*filter(None, (settings, judge))], measure, number)

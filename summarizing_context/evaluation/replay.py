@@ -12,7 +12,7 @@ import time
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, wait
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, replace
@@ -52,7 +52,7 @@ PRICED_MODEL = "claude-sonnet-5"  # by which the demo tells what it saved
 
 _FOLDER = files("summarizing_context.evaluation")
 
-PLAYED: ContextVar[Callable[[int], None]] = ContextVar("played", default=lambda of: None)  # see `each_message`
+PLAYED: ContextVar[Callable[[float], None]] = ContextVar("played", default=lambda share: None)  # see `each_message`
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -63,14 +63,36 @@ def for_each(items: Sequence[Item], work: Callable[[Item], Result], jobs: int) -
     if (jobs := min(jobs, len(items))) <= 1:
         yield from map(work, items)
         return
-    quiet = signal.signal, (signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends them at once, without a traceback of each
-    with ProcessPoolExecutor(jobs, get_context("spawn"), *quiet) as pool:
-        yield from pool.map(work, items)
+    processes, told = get_context("spawn"), 0.0
+    played = processes.Value("d")
+    with ProcessPoolExecutor(jobs, processes, _begin, (played,)) as pool:
+        results = [pool.submit(work, item) for item in items]
+        try:
+            for result in results:
+                is_done = False
+                while not is_done:
+                    is_done = bool(wait([result], 0.5).done)
+                    told, before = played.value, told
+                    PLAYED.get()(told - before)
+                yield result.result()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _begin(played: Any) -> None:
+    """Begin a process: Ctrl-C ends it at once, without a traceback; what it plays is added up for all."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    def add(share: float) -> None:
+        with played.get_lock():
+            played.value += share
+
+    PLAYED.set(add)
 
 
 @contextmanager
-def each_message(watch: Callable[[int], None]) -> Iterator[None]:
-    """Have `watch` called with each message that this process plays: with how many there are in its log or file."""
+def each_message(watch: Callable[[float], None]) -> Iterator[None]:
+    """Have `watch` called as messages are played, also in other processes: with their share of their log or file."""
     before = PLAYED.set(watch)
     try:
         yield
@@ -206,7 +228,7 @@ def replay_file(
 
 
 async def replay_log(
-    name: str, log: Transcript, variants: Sequence[Settings], dry_run: bool = False, of: int = 0
+    name: str, log: Transcript, variants: Sequence[Settings], dry_run: bool = False, of: int = 1
 ) -> list[Tally]:
     """Replay one log, in a file `of` so many messages, with each of these settings. A dry run assumes replies."""
     price, rows = await make_price(variants[0]), []
@@ -227,7 +249,7 @@ async def replay_log(
                     await recorder.take_view()
                 await recorder.add(message)
                 await context.wait_idle()
-                PLAYED.get()(of)
+                PLAYED.get()(1 / of)
             rows.append(recorder.finish())
     return rows
 

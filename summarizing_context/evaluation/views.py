@@ -109,7 +109,7 @@ async def play(
                 views[at] = await show(context, text) if show is not None else text
             if message is not None:
                 await recorder.add(message)
-                PLAYED.get()(len(messages))
+                PLAYED.get()(1 / len(messages))
         nodes = context.summaries()
         summaries = [(node.start, node.stop, node.text) for node in nodes if node.made_by != "stand-in"]
         dropped = context.statistics().dropped_lines

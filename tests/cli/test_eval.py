@@ -4,11 +4,15 @@ import json
 import re
 from itertools import product
 from pathlib import Path
+from time import sleep
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from rich.progress import Progress
 
 from summarizing_context.cli.output import told_lines
+from summarizing_context.evaluation.replay import PLAYED, each_message, for_each
 from tests.cli.commands import Runner, says
 from tests.evaluation.sessions import answered, write
 from tests.privacy import open_to_others
@@ -48,22 +52,47 @@ def test_transcripts_without_labels_are_run_and_runs_are_compared(run: Runner, f
 
 
 @pytest.mark.parametrize(
-    ("command", "times"),
+    ("command", "total"),
     [
-        ("eval run {log} --arms ours,extractive --budget 3k --out {out}", 2),
-        ("tune {log} --dry-run --model gpt-5.4-mini --prompt prompts --budget 3k --out {out}", 2),
-        ("replay {log} --budget 3k,4k,5k", 3),
-        ("prompts render segment {log}", 1),
+        ("eval run {logs} --arms ours,extractive --budget 3k --jobs 1 --out {out}", 2),
+        ("tune {logs} --dry-run --model gpt-5.4-mini --prompt prompts --budget 3k --out {out}", 4),
+        ("replay {logs} --budget 3k,4k,5k --jobs 1", 2),
+        ("prompts render segment {logs}/session-1.jsonl", 1),
     ],
 )
-def test_of_a_single_session_its_messages_are_counted(
-    run: Runner, folder: Path, tmp_path: Path, command, times, monkeypatch
+def test_the_bar_moves_with_each_message_so_that_it_can_tell_what_time_is_left(
+    run: Runner, tmp_path: Path, command, total, monkeypatch
 ):
-    log = folder / "session-1.jsonl"
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    ran = run(*(word.format(log=log, out=tmp_path) for word in command.split()))
-    messages = times * len(log.read_text("utf8").splitlines())
-    assert (ran.status, f"{messages}/{messages}" in re.sub(r"\x1b\[[0-9;]*m", "", ran.err)) == (0, True)
+    logs, shown, update = write(tmp_path / "logs", 1, 2), list[float](), Progress.update
+
+    def watched(self: Progress, *task: Any, **given: Any) -> None:
+        shown.append(given["completed"])
+        update(self, *task, **given)
+
+    monkeypatch.setattr(Progress, "update", watched)
+    ran = run(*command.format(logs=logs, out=tmp_path / "out").split())
+    assert (ran.status, shown[-1]) == (0, pytest.approx(total))
+    assert any(0 < one < 0.9 for one in shown)  # before the first session is done
+    assert shown == sorted(shown)
+
+
+def play_half(seen: Path) -> bool:
+    """Play half of a log, and wait until another process has seen that."""
+    PLAYED.get()(0.5)
+    for _ in range(300):
+        if seen.exists():
+            return True
+        sleep(0.1)
+    return False
+
+
+def test_the_bar_moves_with_what_other_processes_play(tmp_path: Path):
+    def watch(share: float) -> None:
+        if share:
+            (tmp_path / "seen").touch()
+
+    with each_message(watch):
+        assert [*for_each([tmp_path / "seen"] * 2, play_half, 2)] == [True, True]
 
 
 def test_a_remark_on_what_was_measured_all_the_same_is_no_skipped_line():
