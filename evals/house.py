@@ -46,12 +46,12 @@ _is_foreground: ContextVar[bool] = ContextVar("is_foreground", default=False)
 
 
 def lines_of(folder: str) -> Counter[str]:
-    """Return the lines of code by the file or folder in which they are, without environments that were made there."""
+    """Return the lines of code by the file or folder in which they are, but for hidden folders, in which tools put theirs."""
     lines: Counter[str] = Counter()
     for path in (ROOT / folder).rglob("*"):
-        if path.suffix in (".py", ".sql", ".js", ".css") and ".environments" not in path.parts:
-            room = path.relative_to(ROOT / folder).with_suffix("").parts[0]
-            lines[room] += len(path.read_text(encoding="utf-8").splitlines())
+        parts = path.relative_to(ROOT / folder).with_suffix("").parts
+        if path.suffix in (".py", ".sql", ".js", ".css") and not any(part.startswith(".") for part in parts):
+            lines[parts[0]] += len(path.read_text(encoding="utf-8").splitlines())
     return lines
 
 
