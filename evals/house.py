@@ -46,7 +46,7 @@ _is_foreground: ContextVar[bool] = ContextVar("is_foreground", default=False)
 
 
 def lines_of(folder: str) -> Counter[str]:
-    """Return the lines of code by the file or folder in which they are, but for hidden folders, in which tools put theirs."""
+    """Return the lines of code by the file or folder in which they are, without hidden folders, which tools make."""
     lines: Counter[str] = Counter()
     for path in (ROOT / folder).rglob("*"):
         parts = path.relative_to(ROOT / folder).with_suffix("").parts
