@@ -14,6 +14,7 @@ Then a stored session is continued in the client.
 import argparse
 import asyncio
 import contextlib
+import gzip
 import json
 import signal
 import subprocess
@@ -42,6 +43,7 @@ FIRST = (
     "Read the files of src one after the other and tell me what each of them does. Never push to main. "
     "The staging database listens on port 6543."
 )
+ANSWERS = Path(__file__).with_name("answers.jsonl.gz")  # with summaries that clients got for their own compaction
 LOG = Path(__file__).parents[1] / "unseen2" / "logs" / "cli-36.jsonl.gz"  # of a session that is handed over
 OURS = (sys.executable, "-m", "summarizing_context")
 SUMMARIES, PROMPT = "<summary messages=", "[summarizing-context: the first "  # of a view, and of a session handed over
@@ -110,7 +112,12 @@ async def run_session(client: Program, verdict: Verdict, steps: int, budget: int
     """Drive a client through a session, its user `away` for some seconds, and judge it; no proxy without a budget."""
     cuts = (steps * 3 // 5, steps * 9 // 10)
     plan = Plan(steps, cuts=cuts, pause=steps * 4 // 5)
-    work, provider = write_sources(client.folder / "work"), Provider(plan)
+    summaries = list[str]()
+    if client.own_limit:
+        with gzip.open(ANSWERS, "rt", encoding="utf-8") as file:
+            rows = [row for row in map(json.loads, file) if row["kind"] == "compaction"]
+        summaries = [row["text"] for row in rows if row["client"] == client.name]
+    work, provider = write_sources(client.folder / "work"), Provider(plan, summaries)
     async with provided(provider) as upstream, AsyncExitStack() as stack:
         client.address = upstream
         if budget is not None:
@@ -171,6 +178,7 @@ def main() -> int:
     parser.add_argument("--away", type=float, default=0.0, help="seconds before the end, in which a cache may expire")
     ways = parser.add_mutually_exclusive_group()
     ways.add_argument("--direct", action="store_true", help="without the proxy")
+    ways.add_argument("--own", type=int, default=0, help="the same, with the client's compaction at so many tokens")
     ways.add_argument("--plugins", action="store_true", help="with the plug-ins")
     parser.add_argument("--programs", type=Path, default=FOLDER, help="the folder in which npm installs the clients")
     parser.add_argument("--json", type=Path, help="write the verdicts there")
@@ -178,13 +186,14 @@ def main() -> int:
     names = options.client.split(",")
     if set(names) - set(PROGRAMS) or not 10 <= options.steps <= 400:  # the proxy tells of its newest 500 requests
         parser.error(f"--client: of {', '.join(PROGRAMS)}; --steps: from 10 to 400")
-    budget = None if options.direct or options.plugins else options.budget
+    budget = None if options.direct or options.own or options.plugins else options.budget
     console, verdicts = Console(stderr=True), list[Verdict]()
     for name in names:
         verdict = Verdict(name, PROGRAMS[name].version, budget=budget or 10**9)
         with tempfile.TemporaryDirectory(prefix=f"{name}-") as folder, console.status(name):
             try:
                 client = PROGRAMS[name](options.programs, Path(folder))
+                client.own_limit = options.own
             except (OSError, subprocess.SubprocessError) as error:
                 parser.error(f"{name} cannot be installed by npm: {error}")
             if options.plugins:

@@ -6,9 +6,9 @@ from typing import Any
 
 from evals.clients.upstream import Seen, kept_items
 
-# US dollars for a million tokens, read from the cache and written to it. Requests above 200,000 tokens cost twice
-# that. Claude Sonnet 4.5, and for all others GPT-5.1, by their providers' pages.
-PRICES = {"claude": (0.3, 3.75), "codex": (0.125, 1.25), "opencode": (0.125, 1.25), "pi": (0.125, 1.25)}
+# US dollars for a million tokens, read from the cache, written to it and replied. Requests above 200,000 tokens cost
+# twice that. Claude Sonnet 4.5, and for all others GPT-5.1, by their providers' pages.
+PRICES = {"claude": (0.3, 3.75, 15.0)} | dict.fromkeys(("codex", "opencode", "pi"), (0.125, 1.25, 10.0))
 
 
 @dataclass(slots=True)
@@ -33,7 +33,9 @@ class Verdict:
     most_tokens: int = 0
     tokens: int = 0  # of all requests
     cached: int = 0  # of these, begun with the request before
-    dollars: float = 0.0  # for them, at PRICES; without replies, and without what the proxy's summarizer takes
+    dollars: float = (
+        0.0  # at PRICES, with the summaries that the client asks for; without other replies, and our summarizer
+    )
     problems: list[str] = field(default_factory=list)
 
     @property
@@ -59,7 +61,8 @@ class Verdict:
         self.tokens += seen.tokens
         self.cached += seen.cached
         self.most_tokens = max(self.most_tokens, seen.tokens)
-        price = seen.cached * PRICES[self.client][0] + (seen.tokens - seen.cached) * PRICES[self.client][1]
+        read, written, replied = PRICES[self.client]
+        price = seen.cached * read + (seen.tokens - seen.cached) * written + seen.written * replied
         self.dollars += price * (2 if seen.tokens > 200_000 else 1) / 1e6
 
 
@@ -82,7 +85,7 @@ def judge(verdict: Verdict, seen: Sequence[Seen], told: Mapping[str, Any]) -> No
         if record is not None:
             name = each.thread.removeprefix("compaction:"), each.kind == "child"
             threads.setdefault(record["session"], set()).add(name)
-        if last is not None and not (record and record["activation"]):
+        if last is not None and each.kind != "compaction" and not (record and record["activation"]):
             between = seen[last.number : each.number - 1]
             is_compacted = any(one.kind == "compaction" for one in between)  # by the client itself
             if kept_items(last.items, each.items) < len(last.items) and not is_compacted:

@@ -23,6 +23,7 @@ class Program:
     compaction = ""  # what has it compact its own session, if that can be said to it
     plugin = ""  # the name of its plug-in, if it has one
     takes_over: Sequence[str] = ()  # what `continue --in` is given, if it can go on with another's session
+    own_limit = 0  # tokens from which it compacts its own session; 0 for its usual
 
     def __init__(self, programs: Path, folder: Path) -> None:
         """Have npm install the program where it is not there. Raise `OSError` or `SubprocessError` if it cannot."""
@@ -69,6 +70,7 @@ class Claude(Program):
 
     def environment(self) -> dict[str, str]:
         quiet = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1", "IS_SANDBOX": "1"}
+        quiet |= {"CLAUDE_CODE_AUTO_COMPACT_WINDOW": str(self.own_limit)} if self.own_limit else {}
         return {**super().environment(), **quiet, "ANTHROPIC_BASE_URL": self.address, "ANTHROPIC_API_KEY": _KEY}
 
     def command(self, text: str) -> list[str]:
@@ -90,8 +92,10 @@ class Codex(Program):
     def environment(self) -> dict[str, str]:
         home = self.home / ".codex"
         home.mkdir(parents=True, exist_ok=True)
+        limit = f"model_auto_compact_token_limit = {self.own_limit}\n" if self.own_limit else ""
         (home / "config.toml").write_text(
-            'model = "gpt-5.1-codex"\nmodel_provider = "loop"\n[features]\nmulti_agent = true\n[model_providers.loop]\n'
+            f'model = "gpt-5.1-codex"\nmodel_provider = "loop"\n{limit}[features]\nmulti_agent = true\n'
+            "[model_providers.loop]\n"
             f'name = "loop"\nbase_url = "{self.address}/v1"\nenv_key = "OPENAI_API_KEY"\nwire_api = "responses"\n'
         )
         return {**super().environment(), "OPENAI_API_KEY": _KEY, "CODEX_HOME": str(home)}
@@ -115,7 +119,7 @@ class OpenCode(Program):
     takes_over = ("opencode", "--", "run")
 
     def environment(self) -> dict[str, str]:
-        model = {"name": "m1", "limit": {"context": 200_000, "output": 8_000}}
+        model = {"name": "m1", "limit": {"context": self.own_limit or 200_000, "output": 8_000}}
         options = {"baseURL": f"{self.address}/v1", "apiKey": _KEY}
         provider = {"npm": "@ai-sdk/openai-compatible", "name": "loop", "options": options, "models": {"m1": model}}
         config = {"model": "loop/m1", "provider": {"loop": provider}, "autoupdate": False, "share": "disabled"}

@@ -427,7 +427,10 @@ def _responses(body: Body, seal: Seal, given: Given | None, *, cut: Container[st
         if kind in ("tool_search_output", "additional_tools"):
             named |= {tool["name"] for tool in item["tools"] if tool.get("type") == "namespace"}
         elif kind == "function_call" and item.get("namespace"):
-            _must(item["namespace"] in named, f"unknown namespace {item['namespace']!r} of call {item['call_id']}")
+            _must(
+                item["namespace"] in named or not tools,
+                f"unknown namespace {item['namespace']!r} of call {item['call_id']}",
+            )
 
         # Each call, program and question has one answer behind it, before a person speaks again; the calls of a program
         # stand behind it and before its output.

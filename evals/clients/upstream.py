@@ -49,6 +49,7 @@ class Seen:
     problem: str = ""
     lost: list[str] = field(default_factory=list)  # markers of results that should have come and did not
     ended: bool = False  # the reply went out to its end
+    written: int = 0  # tokens of the summary that it got
 
 
 @dataclass(slots=True)
@@ -67,7 +68,9 @@ class Thread:
 class Provider:
     """The ASGI application, and what it has seen."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, summaries: Sequence[str] = ()) -> None:
+        """Reply by a plan; to what asks for a summary, with the next of these, the last one again and again."""
+        self._summaries = list(summaries)
         self.seen: list[Seen] = []
         self.pausing = asyncio.Event()  # a reply stands in its middle
         self.resumed = asyncio.Event()
@@ -116,6 +119,10 @@ class Provider:
             same = shared_characters(items[kept], thread.items[kept])
             cached += tokens(items[kept][:same]) // CACHE_STEP * CACHE_STEP
         cached += fixed if thread.items and fixed == thread.fixed_tokens else 0
+        if kind == "compaction":  # a cache has what it shares with the session, where it has the same tools, too
+            others = [one for one in self._threads.values() if one.items and one.fixed_tokens == fixed]
+            cached = max((fixed + sum(sizes[: kept_items(one.items, items)]) for one in others), default=0)
+            thread.cached_until = max((one.cached_until for one in others), default=0.0)
         cached = cached if time.monotonic() < thread.cached_until else 0
         seen = Seen(len(self.seen) + 1, name, kind, items, fixed + sum(sizes), cached, wrong)
         self.seen.append(seen)
@@ -137,6 +144,9 @@ class Provider:
             return Turn("Reading the files of a shop", thinks=False)
         if seen.kind == "compaction":
             words = "the files of src are being read one by one; no push to main."
+            if self._summaries:
+                words = self._summaries.pop(0) if self._summaries[1:] else self._summaries[0]
+                seen.written = tokens(words)
             return Turn(f"<summary>SUMMARY {seen.number}: {words}</summary>", thinks=False)
         end, rest = "\n".join(seen.items[-2:]), "\n".join(seen.items[-8:])
         if thread.end != end:  # else it is asked again
