@@ -61,11 +61,9 @@ from summarizing_context.log.entries import (
     message_name,
     range_hash,
     read_all,
-    stored_verdict,
 )
 from summarizing_context.messages.reading import Message, Part, parsed, result_message
 from summarizing_context.settings import Settings
-from summarizing_context.stores.base import StoredVerdict
 
 
 class Pin(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -561,16 +559,14 @@ class MessageLog:
         vars(self).update(vars(filled))
         return groups_stop
 
-    def judge(self, verdicts: Mapping[bytes, Verdict]) -> list[tuple[int, StoredVerdict]]:
-        """Take what a model says of the rules in messages, by their bytes; what the store keeps of it, by message."""
-        found: list[tuple[int, StoredVerdict]] = []
-        for index in [index for index in self.rules.open if self.entries[index].data in verdicts]:
+    def judge(self, verdicts: Mapping[bytes, Verdict]) -> list[int]:
+        """Take what a model says of the rules in messages, by their bytes; return those of which it says something."""
+        judged = [index for index in self.rules.open if self.entries[index].data in verdicts]
+        for index in judged:
             verdict = verdicts[data := self.entries[index].data]
             self.verdicts[message_name(data)] = verdict
             self.rules.judge(index, verdict)
-            if verdict.given:
-                found += ((index, row) for row in stored_verdict(data, verdict))
-        return found
+        return [index for index in judged if self.rules.verdicts[index].given]
 
     def common_prefix(self, log: Sequence[Entry]) -> int:
         """How many durable entries of `log` are those of this one, byte for byte."""

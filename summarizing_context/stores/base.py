@@ -37,21 +37,11 @@ Places = Mapping[SummaryKey, tuple[int, int]]  # the log entries, start and stop
 NOWHERE: Places = MappingProxyType({})
 
 
-class StoredVerdict(NamedTuple):
-    """What was found about one message: the rules in it, as a model said, or a page of the past behind it. The store
-    does not look into it."""
-
-    digest: bytes  # names the message by its bytes
-    version: str  # of how it was asked for
-    verdict: bytes
-
-
 class StoredEntry(NamedTuple):
     """One log entry as the store keeps it; the store looks into neither part."""
 
     message: bytes  # JSON, as received
-    facts: bytes  # what was derived from it when it was added, so that reopening need not parse the message
-    verdicts: Sequence[StoredVerdict] = ()  # to be written with it; `load` returns them apart from the entries
+    facts: bytes  # what is known of it: reopening need not parse the message, nor ask about it again
 
 
 Entries = Sequence[StoredEntry]
@@ -106,7 +96,6 @@ class StoredSession:
     activations: Sequence[tuple[str, bytes]]
     log_version: int = 0  # how often the log was replaced
     pins: str = ""  # as they were saved
-    verdicts: Sequence[StoredVerdict] = ()  # of every version
     history: Sequence[StoredActivation] = ()  # all of its own, oldest first; none of what it was forked from
     updated_at: str = field(default="", compare=False)  # when its log changed last; ISO 8601, UTC
     failure: StoredFailure = field(default=StoredFailure(), compare=False)
@@ -278,9 +267,9 @@ class SessionStore(Protocol):
         self, session_id: str, keep: int, entries: Entries, committed: Committed, present: Present | None = None
     ) -> Checkpoint | None:
         """Make the log its own first `keep` entries followed by `entries`, count the replacement, and forget the
-        activation states, the rules from `keep` on and the places of summaries. The old log stays readable to the store
-        (undo, fork) until `purge`, which also ends uses of summaries that were not noted since. Where `present` is
-        given, it is made a checkpoint first, and returned, with the errors of `save_checkpoint`."""
+        activation states and the places of summaries. The old log stays readable to the store (undo, fork) until
+        `purge`, which also ends uses of summaries that were not noted since. Where `present` is given, it is made a
+        checkpoint first, and returned, with the errors of `save_checkpoint`."""
 
     async def save_activation(
         self, session_id: str, provider_key: str, state: bytes, made: NewActivation | None = None
@@ -293,9 +282,6 @@ class SessionStore(Protocol):
 
     async def save_pins(self, session_id: str, pins: str, committed: Committed) -> None:
         """Keep what a session has pinned, in the place of what it had. Checkpoints and forks keep it too."""
-
-    async def save_verdicts(self, session_id: str, rows: Sequence[tuple[int, StoredVerdict]]) -> None:
-        """Keep what was found about messages that are in the log, each with its place, unless they are kept already."""
 
     async def save_facts(self, session_id: str, rows: Sequence[tuple[int, bytes]]) -> None:
         """Put facts, each with the place of its message in the log, in the place of those that were stored with it, for
@@ -345,12 +331,12 @@ class SessionStore(Protocol):
 
     async def restore(self, session_id: str, id: str, committed: Committed, present: Present) -> Checkpoint:
         """Make a checkpoint of the present, and return it; then make the log, the pins and the activation states those
-        of `id`, and forget what `replace` does; rules stay of what both begin with."""
+        of `id`, and forget what `replace` does."""
 
     async def fork(self, session_id: str, id: str, new_id: str) -> None:
         """Begin a session that goes on from a checkpoint, with its pins and activation states, and the project,
-        budget, title and used summaries of the session, and the rules of the messages it shares with the present log.
-        No entry is copied: both hold the same rows. Nobody has claimed it. Raises `SessionExistsError`."""
+        budget, title and used summaries of the session. No entry is copied: both hold the same rows. It has no writer
+        yet. Raises `SessionExistsError`."""
 
     async def checkpoints(self, session_id: str) -> list[Checkpoint]:
         """Return the checkpoints of a session, oldest first."""

@@ -116,8 +116,8 @@ def _words(quote: str) -> str:
 class RuleCalls:
     """Has a model read what a human typed in one session for standing rules."""
 
-    def __init__(self, worker: Worker) -> None:
-        self._worker = worker
+    def __init__(self, worker: Worker, known: Callable[[Entry], bytes]) -> None:
+        self._worker, self._known = worker, known  # what the store keeps of an entry
         worker.beside["rules"] = (lambda: worker.caller.ready_in() == 0.0 and self._batch_stop() is not None), self.ask
         self._begun = -1, 0  # version of the log, and where the messages end that are asked about at present
 
@@ -199,9 +199,9 @@ class RuleCalls:
             verdicts |= await background.run(partial(_read_reply, reply, spoken, earlier))
 
         await log.foreground.thawed()
-        kept = log.judge(verdicts)  # of messages that are still in the log
+        kept = [(index, self._known(log.entries[index])) for index in log.judge(verdicts)]
         try:
-            await self._worker.store.save_verdicts(self._worker.settings.session_id, kept)
+            await self._worker.store.save_facts(self._worker.settings.session_id, kept)
         except StoreError as error:
             logger.warning("verdicts on standing rules could not be kept", exc_info=error)
 

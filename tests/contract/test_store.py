@@ -46,32 +46,6 @@ def memory(content: str) -> base.StoredMemory:
     return base.StoredMemory("", content, {}, "", "")
 
 
-def rule(name: str, version: str = "v1") -> base.StoredVerdict:
-    return base.StoredVerdict(name.encode(), version, f"rules of {name}".encode())
-
-
-def said(names: str) -> list[base.StoredEntry]:
-    """Messages that humans wrote; a dot is somebody else's."""
-    return [base.StoredEntry(name.encode(), b"", () if name == "." else (rule(name),)) for name in names]
-
-
-async def test_rules_come_back_in_the_order_of_the_log_and_are_forgotten_with_their_messages(store):
-    """Those of several versions stand side by side, and the first write wins."""
-    a, b, c, d, later = *map(rule, "abcd"), rule("b", "v2")
-    other = a._replace(verdict=b"other")
-    for write, values, kept in (
-        (store.append, (said("b.a"), nothing), (b, a)),
-        (store.append, (said("cb"), nothing), (b, a, c)),
-        (store.save_verdicts, ([(0, later), (2, other)],), (b, later, a, c)),
-        (store.save_verdicts, ([],), (b, later, a, c)),
-        (store.replace, (3, said("db"), nothing), (b, later, a, d)),
-        (store.replace, (0, said("b"), nothing), (b,)),
-    ):
-        await write("s", *values)
-        assert (await store.load("s")).verdicts == kept
-        assert (await store.load("t")).verdicts == ()
-
-
 async def test_logs_of_sessions_are_apart(store):
     await asyncio.gather(*(store.append(name, entries(name + str(i)), nothing) for i in range(3) for name in "st"))
     assert await log_of(store, "s") == ["s0", "s1", "s2"]

@@ -5,16 +5,11 @@ import asyncio
 import pytest
 
 from summarizing_context.errors import CheckpointNotFoundError, SessionExistsError, StoreError, StoreLockedError
-from summarizing_context.stores.base import Present, StoredEntry, StoredProviderView, StoredVerdict
+from summarizing_context.stores.base import Present, StoredEntry, StoredProviderView
 from tests.contract.store_builders import entries, is_there, key, log_of, nothing, numbered, opened, sql, summary, texts
 
 pytestmark = pytest.mark.usefixtures("backend")
 SHOWN = [StoredProviderView("p", b"state", "marks"), StoredProviderView("q", b"\xff\x00", "{}")]
-
-
-def ruled(name: str) -> StoredEntry:
-    """An entry with a rule in it."""
-    return StoredEntry(name.encode(), b"", (StoredVerdict(name.encode(), "v1", b"rule"),))
 
 
 async def test_a_checkpoint_comes_back_as_it_was_kept(store):
@@ -56,17 +51,18 @@ async def test_a_checkpoint_of_a_log_that_was_replaced_meanwhile_is_neither_made
 
 
 async def test_what_a_checkpoint_kept_comes_back_in_forks_and_by_a_restore_which_counts_as_a_replacement(where):
-    """A fork shares the rules that the log still has, takes no other name, and has no writer."""
+    """A fork shares what is found out about its messages later, takes no other name, and has no writer."""
     async with opened(where, "t") as store:
         await store.claim("s", project="p")
-        await store.append("s", [ruled("m0"), ruled("m1")], nothing)
+        await store.append("s", numbered(2), nothing)
         await store.append("t", entries("of another"), nothing)
         await store.save_pins("s", "pins of then", nothing)
         await store.save_summary("s", key(1), summary("text"), {key(1): (0, 1)})
         made = await store.save_checkpoint("s", Present(0, 2, "mark", SHOWN))
         await store.fork("s", made.id, "early")
-        await store.replace("s", 1, [ruled("other")], nothing)
+        await store.replace("s", 1, entries("other"), nothing)
         await store.save_pins("s", "pins of now", nothing)
+        await store.save_facts("s", [(0, b"found out")])
         await store.fork("s", made.id, "fork")
         for taken in ("fork", "s", "t"):
             with pytest.raises(SessionExistsError):
@@ -76,7 +72,7 @@ async def test_what_a_checkpoint_kept_comes_back_in_forks_and_by_a_restore_which
             found = await store.load(name)
             assert (texts(found), found.project, found.pins) == (["m0", "m1"], "p", "pins of then")
             assert list(found.activations) == [(one.provider_key, one.state) for one in SHOWN]
-            assert [one.digest for one in found.verdicts] == [b"m0"]  # of what both logs begin with
+            assert [one.facts for one in found.entries] == [b"found out", b"facts of m1"]
         assert ((await store.load("s")).log_version, present.name, present.seq) == (2, "before", 2)
         before = await store.load_checkpoint("s", "before")
         assert (texts(before), before.pins) == (["m0", "other"], "pins of now")
@@ -139,9 +135,9 @@ async def test_a_deleted_session_is_nowhere_in_the_bytes_of_the_folder(path):
         for i in range(300):  # entries of both sessions lie on the same pages
             await store.append("gone", entries(f"SECRET-LOG-{i} " * 9), nothing)
             await store.append("kept", entries(f"public {i} " * 5), nothing)
-        secret = StoredEntry(b"SECRET-LONG " * 5000, b"", (StoredVerdict(b"SECRET-DIGEST", "v1", b"SECRET-RULE"),))
-        await store.append("gone", [ruled("tulip"), secret], nothing)
-        await store.append("kept", [ruled("tulip")], nothing)
+        secret = StoredEntry(b"SECRET-LONG " * 5000, b"SECRET-FACTS")
+        await store.append("gone", [*entries("tulip"), secret], nothing)
+        await store.append("kept", entries("tulip"), nothing)
         await store.save_activation("gone", "provider", b"SECRET-STATE")
         await store.replace("gone", 100, entries("SECRET-AFTER"), nothing)
         await store.save_activation("gone", "provider", b"SECRET-STATE")
@@ -151,7 +147,7 @@ async def test_a_deleted_session_is_nowhere_in_the_bytes_of_the_folder(path):
         assert not is_there(path, "SECRET")
         assert await store.load("gone") is None
         kept = await store.load("kept")
-        assert (len(kept.entries), kept.verdicts) == (301, ruled("tulip").verdicts)
+        assert (len(kept.entries), kept.entries[-1:]) == (301, entries("tulip"))
     assert not is_there(path, "SECRET")
     assert is_there(path, "public")
 

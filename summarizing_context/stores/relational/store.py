@@ -1,5 +1,5 @@
-"""What stores on relational databases do alike: sessions, their logs and rules, summaries, and checkpoints; and what
-they find again: messages and summaries by words, texts by vectors, and memories.
+"""What stores on relational databases do alike: sessions, their logs, summaries, and checkpoints; and what they find
+again: messages and summaries by words, texts by vectors, and memories.
 
 A log is listed by a head on a branch; a checkpoint is a head that is kept with what each provider was shown. A writer
 takes a session with a fence, by which later writes see that it is still theirs. A database says how other writers are
@@ -46,8 +46,7 @@ from summarizing_context.stores.base import Checkpoint, Committed, MemoryScope, 
 _MOST_RANKED = 2_500  # rows whose relevance one query works out
 _ALL_ROWS = (-(1 << 63), (1 << 63) - 1)
 _OWN_TABLES = {  # with what names a session in them
-    **dict.fromkeys(("sessions", "checkpoints", "activation_history", "activations"), "session_id"),
-    **dict.fromkeys(("rules", "summary_uses"), "session_id"),
+    **dict.fromkeys(("sessions", "checkpoints", "activation_history", "activations", "summary_uses"), "session_id"),
     **dict.fromkeys(("memories", "memory_marks"), "scope"),
 }
 
@@ -377,7 +376,7 @@ Values = Mapping[str, Any] | Sequence[Any]
 Result = TypeVar("Result")
 Work = Callable[..., Result]  # on a `Connection`, and on entries where it adds them
 
-VERSION = 3  # of the schema; one version of the package reads and writes one of the schema
+VERSION = 4  # of the schema; one version of the package reads and writes one of the schema
 
 
 class RelationalStore:
@@ -460,9 +459,8 @@ class RelationalStore:
             *head, log_version, project, pins, updated_at, failed, error, at, _, _ = row
             entries = read_entries(connection, Head(*head), self.name)
             states = connection.run("activations", session_id=session_id).fetchall()
-            verdicts = tuple(starmap(base.StoredVerdict, connection.run("verdicts", session_id=session_id)))
             history = list(starmap(base.StoredActivation, connection.run("history", session_id=session_id)))
-            noted = log_version, pins, verdicts, history, updated_at, base.StoredFailure(failed, error, at)
+            noted = log_version, pins, history, updated_at, base.StoredFailure(failed, error, at)
             return base.StoredSession(session_id, project, entries, states, *noted)
 
         return await self.read(work)
@@ -480,7 +478,7 @@ class RelationalStore:
 
         def work(connection: Connection) -> Checkpoint | None:
             made = None if present is None else _keep(connection, session_id, present)
-            put_in_place(connection, session_id, head_of(connection, session_id).cut(keep), keep, new)
+            put_in_place(connection, session_id, head_of(connection, session_id).cut(keep), new)
             return made
 
         return await self.write(session_id, work, committed)
@@ -506,10 +504,6 @@ class RelationalStore:
 
     async def save_pins(self, session_id: str, pins: str, committed: Committed) -> None:
         await self._run_for("save_pins", session_id, committed, pins=pins)
-
-    async def save_verdicts(self, session_id: str, rows: Sequence[tuple[int, base.StoredVerdict]]) -> None:
-        kept = tuple(rows)
-        await self.write(session_id, lambda connection: _add_verdicts(connection, session_id, kept))
 
     async def save_facts(self, session_id: str, rows: Sequence[tuple[int, bytes]]) -> None:
         facts = dict(rows)
@@ -577,7 +571,7 @@ class RelationalStore:
         def work(connection: Connection) -> Checkpoint:
             _, head, views, pins = _find(connection, session_id, id)
             made = _keep(connection, session_id, present)
-            put_in_place(connection, session_id, head, head_of(connection, session_id).shared(head))
+            put_in_place(connection, session_id, head)
             _show_again(connection, session_id, views, pins)
             return made
 
@@ -590,12 +584,10 @@ class RelationalStore:
             if connection.run("session", session_id=new_id).fetchone() is not None:
                 raise errors.SessionExistsError(new_id)
             there = connection.run("session", session_id=session_id).fetchone()
-            branch, stop, below, _, project, *_, budget, title = there
+            _, _, _, _, project, *_, budget, title = there
             connection.run("create_session", session_id=new_id, project=project, now=now(), **head._asdict())
             connection.run("save_request", session_id=new_id, budget=budget, title=title)
             connection.run("copy_uses", session_id=session_id, fork=new_id)
-            shared = Head(branch, stop, below).shared(head)
-            connection.run("copy_verdicts", session_id=session_id, fork=new_id, stop=shared)
             _show_again(connection, new_id, views, pins)
 
         await self.submit("fork a session", work)
@@ -800,25 +792,16 @@ class Head(NamedTuple):
         places = [(branch, min(its_stop, stop)) for branch, start, its_stop in self.ranges() if start < stop]
         return Head(0, stop, json.dumps(places))
 
-    def shared(self, other: Head) -> int:
-        """Return how many entries this log and that of another head begin with alike."""
-        shared = 0
-        for (branch, start, stop), (its_branch, _, its_stop) in zip(self.ranges(), other.ranges(), strict=False):
-            if branch == its_branch and shared == start:
-                shared = min(stop, its_stop)
-        return shared
 
-
-def put_in_place(connection: Connection, session_id: str, head: Head, shared: int, entries: base.Entries = ()) -> None:
-    """Let the log be that of a head with entries behind it, which begins with `shared` entries of the log of before."""
-    connection.run("forget_verdicts", session_id=session_id, keep=shared)
+def put_in_place(connection: Connection, session_id: str, head: Head, entries: base.Entries = ()) -> None:
+    """Let the log be that of a head with entries behind it."""
     _write(connection, session_id, head, entries, replaced=1)
     connection.run("remove_activations", session_id=session_id)
     connection.run("age_uses", session_id=session_id)
 
 
 def _write(connection: Connection, session_id: str, head: Head, entries: base.Entries, *, replaced: int = 0) -> None:
-    """Add entries where a head ends, with their words and rules, and let the log end behind them."""
+    """Add entries where a head ends, with their words, and let the log end behind them."""
     if not all(isinstance(part, bytes) for entry in entries for part in (entry.message, entry.facts)):
         raise StoreError("the store takes bytes; it got something else")
     if entries and not head.branch:
@@ -828,7 +811,6 @@ def _write(connection: Connection, session_id: str, head: Head, entries: base.En
     with connection.pipeline():
         connection.run_many("add_entry", [(branch, place, entry.message, entry.facts) for place, entry in places])
         connection.index_texts(((branch << 32) + place, searchable(entry.message)) for place, entry in places)
-        _add_verdicts(connection, session_id, [(place, row) for place, entry in places for row in entry.verdicts])
         connection.run("move_head", session_id=session_id, now=now(), replaced=replaced, **end._asdict())
 
 
@@ -845,12 +827,6 @@ def read_entries(connection: Connection, head: Head, name: str) -> list[base.Sto
     if len(entries) != head.stop:
         raise StoreCorruptError(f"{name}: the store is damaged and left as it is: restore a backup, or name another")
     return entries
-
-
-def _add_verdicts(connection: Connection, session_id: str, rows: Sequence[tuple[int, base.StoredVerdict]]) -> None:
-    values = [(session_id, row.digest, row.version, position, row.verdict) for position, row in rows]
-    if values:
-        connection.run_many("add_verdicts", values)
 
 
 def save_activation(connection: Connection, session_id: str, provider_key: str, state: bytes) -> None:

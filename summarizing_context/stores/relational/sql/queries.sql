@@ -94,20 +94,6 @@ update store.summary_uses set stale = true where session_id = :session_id and no
 -- save_pins: in the place of those a session had
 update store.sessions set pins = :pins where session_id = :session_id;
 
--- add_verdicts: of a message; the first message of the same bytes counts
-insert into store.rules (session_id, digest, version, position, rules) values (?, ?, ?, ?, ?) on conflict do nothing;
-
--- verdicts: of a session, in the order of its log
-select digest, version, rules from store.rules where session_id = :session_id order by position, version;
-
--- copy_verdicts: into a fork, of the messages that it has from the present log
-insert into store.rules (session_id, digest, version, position, rules)
-select :fork, digest, version, position, rules from store.rules
-where session_id = :session_id and position < :stop;
-
--- forget_verdicts: of the messages from a place on
-delete from store.rules where session_id = :session_id and position >= :keep;
-
 -- add_checkpoint: a head that is kept, with the pins of its session
 insert into store.checkpoints (session_id, name, stop, below, views, pins, created_at)
 select session_id, :name, :stop, :below, :views, pins, :now
