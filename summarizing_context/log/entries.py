@@ -275,25 +275,20 @@ def message_name(data: bytes) -> bytes:
     return hashlib.sha256(data).digest()
 
 
-class Known(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What the store keeps of a message beside its bytes; of another version the facts are derived again."""
-
-    version: str
-    facts: msgspec.Raw
-    verdict: Verdict | None = None  # on its rules
-    page: tuple[list[int], bytes] | None = None  # that views show behind it: the messages it cites, its text
-
-
-_known, _facts = msgspec.msgpack.Decoder(Known), msgspec.msgpack.Decoder(Facts)
+# What the store keeps of a message beside its bytes: the version of its facts, these, the verdict on its rules, and the
+# page that views show behind it, with the messages that it cites. Of another version the facts are derived again.
+Page = tuple[list[int], bytes]
+_known = msgspec.msgpack.Decoder(tuple[str, Facts, Verdict | None, Page | None])
+_known_of_any_version = msgspec.msgpack.Decoder(tuple[str, msgspec.Raw, Verdict | None, Page | None])
 
 
 def imported(data: bytes, kept: bytes, *, human: bool) -> bytes:
     """Return what the store keeps of an old message of these bytes: no model is asked about its rules."""
     try:
-        known = _known.decode(unsealed(data, kept))
+        version, facts, verdict, page = _known_of_any_version.decode(unsealed(data, kept))
     except (msgspec.DecodeError, StoreCorruptError):  # the message was changed meanwhile: it is read again
-        known = Known("", msgspec.Raw(msgspec.msgpack.encode(None)))
-    return sealed(data, msgspec.structs.replace(known, verdict=known.verdict or (PASSED if human else None)))
+        version, facts, verdict, page = "", msgspec.Raw(b"\xc0"), None, None
+    return sealed(data, (version, facts, verdict or (PASSED if human else None), page))
 
 
 @dataclass(eq=False)
@@ -354,18 +349,22 @@ class Intake:
     def decoded(self, stored: StoredEntry) -> tuple[Entry, bool]:
         """Return an entry as the log holds it, with tokens by the counter, and whether more is known of it than was
         stored. Raise `StoreCorruptError`."""
-        (data, kept), facts, verdict, page = stored, None, None, None
+        data, verdict, page, is_new = stored.message, None, None, True
+        known = unsealed(data, stored.facts)
         with suppress(msgspec.DecodeError):
-            version, raw, verdict, page = msgspec.structs.astuple(_known.decode(unsealed(data, kept)))
-            facts = _facts.decode(raw) if version == facts_version(self.counter.name) else None
-        entry = make_entry(decode_message(data), self.counter) if facts is None else Entry(data, facts, facts.content)
+            try:
+                version, facts, verdict, page = _known.decode(known)
+                is_new = version != facts_version(self.counter.name)
+            except msgspec.DecodeError:
+                _, _, verdict, page = _known_of_any_version.decode(known)
+        entry = make_entry(decode_message(data), self.counter) if is_new else Entry(data, facts, facts.content)
         entry.fresh = None  # of a whole log few messages are shown
         if verdict is not None:
             self.verdicts[message_name(data)] = verdict
         if page is not None:
             text = page[1].decode("utf-8", "surrogatepass")
             entry.recalled = Recalled.made(text, self.counter.count(text), page[0])
-        return entry, facts is None or (verdict is None and self._verdict(entry) is not None)
+        return entry, is_new or (verdict is None and self._verdict(entry) is not None)
 
 
 # -- groups
