@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
 from typing import Any
 
-from summarizing_context.contrib.postgres.store import PostgresConnection, PostgresStore, looks, take_claim
+from summarizing_context.contrib.postgres.store import PostgresEngine, PostgresStore, looks, take_claim
 from summarizing_context.errors import SettingsError, StoreError, SummarizerError, SummarizerNotReady
 from summarizing_context.settings import Settings, without_default_cap
 from summarizing_context.stores.base import NOWHERE, Places, SessionStore, StoredSummary, SummaryKey
@@ -46,7 +46,7 @@ class PostgresRequests:
     async def run(self, query: str, **values: Any) -> Any:
         """Run one query, and return its first row, if it has one."""
 
-        def work(connection: PostgresConnection) -> Any:
+        def work(connection: PostgresEngine) -> Any:
             cursor = connection.run(query, **values)
             return cursor.fetchone() if cursor.description else None
 
@@ -63,7 +63,7 @@ class PostgresRequests:
     async def take(self, recipe: str, most: int) -> list[tuple[SummaryKey, str, bytes]]:
         """Claim requests of a queue; return each with its key, the session that asked, and what it asks."""
 
-        def work(connection: PostgresConnection) -> list[tuple[SummaryKey, str, bytes]]:
+        def work(connection: PostgresEngine) -> list[tuple[SummaryKey, str, bytes]]:
             queue = f"{recipe} {GROUNDING_VERSION}"
             found = connection.run("open_requests", queue=queue, most=most).fetchall()
             asked = [(SummaryKey(*key), session_id, text) for *key, session_id, text in found]
@@ -83,7 +83,7 @@ class PostgresRequests:
         """Keep a summary unless there is one, and end its request, in one transaction. It is dropped where its session
         was deleted meanwhile and no other session asks."""
 
-        def work(connection: PostgresConnection) -> None:
+        def work(connection: PostgresEngine) -> None:
             (asking,) = connection.run("lock_request", **key._asdict()).fetchone() or ([],)
             if not asking and connection.run("lock_asker", session_id=session_id).fetchone() is None:
                 return

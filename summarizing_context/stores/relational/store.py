@@ -167,7 +167,7 @@ class Engine:
     # What a database does in its own way, in the thread.
 
     open: Callable[[], Any]  # returns a `Connection`
-    close: Callable[[Any], None]  # gives up what the stores hold, and ends the connection
+    close: Callable[[], None]  # gives up what the stores hold, and ends the connection
     fault: Callable[[Exception], StoreError | None]  # returns what to raise in place of one of the database
 
     def may_pass(self, error: Exception) -> bool:
@@ -190,7 +190,7 @@ class Engine:
     def _close(self) -> None:
         with suppress(Exception):  # all that was acknowledged is in the file
             if self._connection is not None:
-                self.close(self._connection)
+                self.close()
 
     def _translated(self, error: Exception) -> Exception:
         """Return the error to raise in place of `error`. The values of a query do not get into it."""

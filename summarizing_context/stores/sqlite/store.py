@@ -291,7 +291,8 @@ class SqliteEngine(Engine):
         self._identity = _identity(path)
         return connection
 
-    def close(self, connection: Database) -> None:
+    def close(self) -> None:
+        connection: Database = self._connection
         with closing(connection), suppress(sqlite3.Error):  # a locked file is not waited for: claims end with the lock
             connection.execute("pragma busy_timeout = 0")
             connection.execute("update sessions set writer = null where writer = ?", (connection.writer,))
