@@ -207,7 +207,7 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
             caller.on_trouble = worker.note_trouble
         intake = Intake(counter, in_thread, log.verdicts)
         if not is_extractive:
-            RuleCalls(worker, intake.known)
+            RuleCalls(worker, intake.stored)
         native = None
         if settings.native == "prefer" and not options.read_only:
             wants, names = f"native = 'prefer' with summarizer = {settings.summarizer!r}", sorted(PROVIDERS)

@@ -335,13 +335,14 @@ class Intake:
             await self.in_thread(partial(take, some))
         return entries
 
-    def known(self, entry: Entry) -> bytes:
-        """Return what the store keeps of an entry beside the message."""
+    def stored(self, entry: Entry) -> StoredEntry:
+        """Return what the store keeps of an entry."""
         verdict, page = self._verdict(entry), None
         if (recalled := entry.recalled) is not None:
             text = decode_message(recalled.page.data)["content"]
             page = sorted(recalled.cited), text.encode("utf-8", "surrogatepass")
-        return sealed(entry.data, (facts_version(self.counter.name), entry.facts, verdict, page))
+        known = facts_version(self.counter.name), entry.facts, verdict, page
+        return StoredEntry(entry.data, sealed(entry.data, known))
 
     def _verdict(self, entry: Entry) -> Verdict | None:
         return self.verdicts.get(message_name(entry.data)) if self.verdicts and entry.facts.human else None

@@ -28,7 +28,7 @@ from summarizing_context.concurrency import Events, finish_despite_cancellation,
 from summarizing_context.errors import MessageError, SettingsError, StoreError, UndoError, briefly
 from summarizing_context.log.entries import Entry, Intake, Recalled
 from summarizing_context.log.message_log import MessageLog, PinList
-from summarizing_context.messages.reading import canonical_json, check_message, listed
+from summarizing_context.messages.reading import canonical_json, check_message, decode_message, listed
 from summarizing_context.messages.text import GONE, shown
 from summarizing_context.models import UNKNOWN_CACHE, ModelTable, ProviderWindow
 from summarizing_context.stores import base
@@ -349,20 +349,20 @@ class Session:
             self.key, self.budget = latest.provider, min(budget, most) if self.settings.max_tokens_is_set else budget
         self.requested_at, self._checkpoint_looked_for = self.clock.now(), len(log)
 
-    def _decoded(self, stored: Sequence[base.StoredEntry]) -> tuple[list[Entry], list[tuple[int, bytes]]]:
+    def _decoded(self, stored: Sequence[base.StoredEntry]) -> tuple[list[Entry], list[tuple[int, base.StoredEntry]]]:
         """Return entries as the log holds them, and what is known now that was not stored."""
-        entries, derived = list[Entry](), list[tuple[int, bytes]]()
+        entries, derived = list[Entry](), list[tuple[int, base.StoredEntry]]()
         for one in stored:
             try:
                 entry, is_new = self.intake.decoded(one)
             except errors.StoreCorruptError as error:
                 raise errors.DamagedMessageError(self.id, len(entries), self.store.name) from error
-            if is_new and (kept := self.intake.known(entry)) != one.facts:
+            if is_new and (kept := self.intake.stored(entry)) != one:
                 derived.append((len(entries), kept))
             entries.append(entry)
         return entries, derived
 
-    async def _keep_derived(self, derived: Sequence[tuple[int, bytes]]) -> None:
+    async def _keep_derived(self, derived: Sequence[tuple[int, base.StoredEntry]]) -> None:
         warning = "what was derived from messages could not be kept; it is derived again at the next opening"
         await self.keep(partial(self.store.save_facts, self.id, derived), warning)
 
@@ -393,7 +393,7 @@ class Session:
     async def recall(self, recalled: Recalled) -> None:
         """Show a page behind the newest message, also when the session is opened again."""
         self.log.recall(recalled)
-        rows = [(len(self.log) - 1, self.intake.known(self.log.entries[-1]))]
+        rows = [(len(self.log) - 1, self.intake.stored(self.log.entries[-1]))]
         warning = "a page of the past could not be kept; views show it until the session is closed"
         await self.keep(partial(self.store.save_facts, self.id, rows), warning)
 
@@ -433,8 +433,7 @@ class Session:
         """Add entries at the end of the log, all of them or none: to the store, and once that has committed them, in
         memory, also where this call was cancelled. Calls at the same time are added in their order,
         but ephemeral messages at once."""
-        durable = (entry for entry in entries if not entry.facts.ephemeral)
-        stored = [base.StoredEntry(entry.data, self.intake.known(entry)) for entry in durable]
+        stored = [self.intake.stored(entry) for entry in entries if not entry.facts.ephemeral]
         # behind a thread that reads the session
         fill = partial(self.foreground.change, partial(self.log.fill, entries))
         with self.foreground:
@@ -469,8 +468,7 @@ class Session:
                 keep, committed = -1, partial(self.foreground.change, partial(self._replaced, filled))
                 while keep != present.common_prefix(log):  # again where it was added to meanwhile
                     keep = present.common_prefix(log)
-                    new = in_turns(durable[keep:])
-                    rest = [base.StoredEntry(entry.data, self.intake.known(entry)) async for entry in new]
+                    rest = [self.intake.stored(entry) async for entry in in_turns(durable[keep:])]
                 name = f"before the log was {'replaced' if keep or rest else 'cleared'}"
                 now = None if keep == len(present) else self.present(name)
                 await store.replace(self.id, keep, rest, committed, now)
@@ -542,11 +540,9 @@ class Session:
 
     def present(self, name: str | None) -> base.Present:
         """Return what a checkpoint of this name keeps beside the log: what each provider is shown."""
-        views = list[base.StoredProviderView]()
-        for one in self.views.provider_views.values():
-            marks = msgspec.json.encode(one.marks).decode()
-            views.append(base.StoredProviderView(one.key, states.encode_state(one.state), marks))
-        return base.Present(self.log.version, len(self.log), name, views)
+        shown = self.views.provider_views.values()
+        kept = [(one.key, states.encode_state(one.state, marks=one.marks)) for one in shown]
+        return base.Present(self.log.version, len(self.log), name, kept)
 
     def _replaced(self, filled: MessageLog, *, is_back: bool = False) -> None:
         """Go on from a new log that is committed."""
@@ -566,10 +562,10 @@ class Session:
         self.log.pinned = msgspec.json.decode(there.pins or "{}", type=PinList).held_by(self.log.entries)
         self.views.reset()
         self.log.interruptions = []  # those of then come with the states
-        for key, data, marks in there.provider_views:
+        for key, data in there.activations:
             if (state := states.usable_state(self.log, data)) is not None:
                 self.log.take_interruptions(state.interruptions)
-                self.views.restore(key, state, msgspec.json.decode(marks, type=states.Marks))
+                self.views.restore(key, state, msgspec.convert(decode_message(data)["marks"], states.Marks))
         # the view of then comes first, before any for a cold cache
         self.requested_at, self._checkpoint_looked_for = self.clock.now(), len(self.log)
 
@@ -601,7 +597,7 @@ class Session:
         async with self.changing:
             there = await self.store.load_checkpoint(self.id, id)
             entries, derived = await self.in_thread(partial(self._decoded, there.entries))
-            closings, _ = states.cuts_of(one.state for one in there.provider_views)
+            closings, _ = states.cuts_of(data for _, data in there.activations)
             filled = await self.in_thread(partial(self.log.beside(entries, closings).fill, entries))
             back = partial(self.foreground.change, partial(self._go_back, filled, there))
             id = there.checkpoint.id

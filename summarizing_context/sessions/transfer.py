@@ -39,7 +39,7 @@ async def export_session(store: base.SessionStore, info: base.SessionInfo) -> tu
         if damaged or [entry.message for entry in kept.entries] != log[: one.seq]:
             left_out.append(one.id)
             continue
-        views = [(key, state.decode("latin-1"), marks) for key, state, marks in kept.provider_views]
+        views = [(key, state.decode("latin-1")) for key, state in kept.activations]
         checkpoints.append({"name": one.name, "seq": one.seq, "pins": kept.pins, "views": views})
     memories = await store.memories(base.MemoryScope(info.project, info.session_id))
     document = {
@@ -93,8 +93,7 @@ async def import_session(store: base.SessionStore, document: dict[str, Any]) -> 
         known = {(one.name, one.seq) for one in await store.checkpoints(name)}
         for one in document["checkpoints"]:
             if (one["name"], one["seq"]) not in known:
-                made = base.StoredProviderView
-                views = [made(key, state.encode("latin-1"), marks) for key, state, marks in one["views"]]
+                views = [(key, state.encode("latin-1")) for key, state in one["views"]]
                 await store.save_pins(name, one["pins"], lambda: None)
                 then = base.Present(stored.log_version, one["seq"], one["name"], views)
                 await store.save_checkpoint(name, then)

@@ -45,6 +45,7 @@ class StoredEntry(NamedTuple):
 
 
 Entries = Sequence[StoredEntry]
+Activations = Sequence[tuple[str, bytes]]  # states by provider keys, the newest last; the store looks into neither
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +89,12 @@ class StoredActivation(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredSession:
-    """All that reopening a session needs. `activations` holds (provider key, state), oldest first."""
+    """All that reopening a session needs."""
 
     session_id: str
     project: str | None
     entries: Entries
-    activations: Sequence[tuple[str, bytes]]
+    activations: Activations
     log_version: int = 0  # how often the log was replaced
     pins: str = ""  # as they were saved
     history: Sequence[StoredActivation] = ()  # all of its own, oldest first; none of what it was forked from
@@ -135,24 +136,13 @@ class Checkpoint:
     created_at: str  # ISO 8601, UTC
 
 
-class StoredProviderView(NamedTuple):
-    """What one provider was shown at a checkpoint; the store looks into neither part."""
-
-    provider_key: str
-    state: bytes  # as `save_activation` keeps it
-    marks: str  # what else the next view depends on
-
-
-ProviderViews = Sequence[StoredProviderView]
-
-
 class Present(NamedTuple):
     """What its writer knows of a session, to be kept as a checkpoint."""
 
     log_version: int  # as in `StoredSession`
     messages: int
     name: str | None
-    views: ProviderViews
+    activations: Activations  # as `save_activation` keeps them
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +151,7 @@ class StoredCheckpoint:
 
     checkpoint: Checkpoint
     entries: Entries
-    provider_views: Sequence[StoredProviderView]  # the newest last
+    activations: Activations
     pins: str = ""  # as the session had saved them
 
 
@@ -283,9 +273,9 @@ class SessionStore(Protocol):
     async def save_pins(self, session_id: str, pins: str, committed: Committed) -> None:
         """Keep what a session has pinned, in the place of what it had. Checkpoints and forks keep it too."""
 
-    async def save_facts(self, session_id: str, rows: Sequence[tuple[int, bytes]]) -> None:
-        """Put facts, each with the place of its message in the log, in the place of those that were stored with it, for
-        every log that shares the message."""
+    async def save_facts(self, session_id: str, rows: Sequence[tuple[int, StoredEntry]]) -> None:
+        """Put facts, each with its message and the place of that in the log, in the place of those that were stored
+        with it, for every log that shares the message. Where another message stands there now, nothing is done."""
 
     async def save_request(self, session_id: str, budget: int, title: str | None) -> None:
         """Keep the budget of the session's last request, in tokens, and its title. A fork begins with both."""
@@ -324,7 +314,7 @@ class SessionStore(Protocol):
     # with nothing done, if the log was replaced since.
 
     async def save_checkpoint(self, session_id: str, present: Present) -> Checkpoint:
-        """Keep the log's first `present.messages` entries and the provider views."""
+        """Keep the log's first `present.messages` entries, the pins, and the activation states of the present."""
 
     async def load_checkpoint(self, session_id: str, id: str) -> StoredCheckpoint:
         """Return a checkpoint with its log."""

@@ -33,7 +33,7 @@ from summarizing_context.messages.reading import encodable
 from summarizing_context.messages.redaction import redact_reading
 from summarizing_context.messages.rendering import render_typed
 from summarizing_context.messages.text import flat
-from summarizing_context.stores.base import SummaryKey
+from summarizing_context.stores.base import StoredEntry, SummaryKey
 from summarizing_context.summarizers.base import SummaryReply
 from summarizing_context.summarizers.native import Compactor, NativeRequest
 from summarizing_context.summarizers.resilience import ResilientSummarizer
@@ -116,8 +116,8 @@ def _words(quote: str) -> str:
 class RuleCalls:
     """Has a model read what a human typed in one session for standing rules."""
 
-    def __init__(self, worker: Worker, known: Callable[[Entry], bytes]) -> None:
-        self._worker, self._known = worker, known  # what the store keeps of an entry
+    def __init__(self, worker: Worker, stored: Callable[[Entry], StoredEntry]) -> None:
+        self._worker, self._stored = worker, stored  # what the store keeps of an entry
         worker.beside["rules"] = (lambda: worker.caller.ready_in() == 0.0 and self._batch_stop() is not None), self.ask
         self._begun = -1, 0  # version of the log, and where the messages end that are asked about at present
 
@@ -199,7 +199,7 @@ class RuleCalls:
             verdicts |= await background.run(partial(_read_reply, reply, spoken, earlier))
 
         await log.foreground.thawed()
-        kept = [(index, self._known(log.entries[index])) for index in log.judge(verdicts)]
+        kept = [(index, self._stored(log.entries[index])) for index in log.judge(verdicts)]
         try:
             await self._worker.store.save_facts(self._worker.settings.session_id, kept)
         except StoreError as error:

@@ -36,7 +36,9 @@ async def test_entries_come_back_in_order_and_byte_for_byte(store):
 async def test_facts_are_replaced_beside_their_messages_on_every_branch_of_the_log(store):
     await store.append("s", entries("a", "b", "c"), nothing)
     await store.replace("s", 2, entries("d"), nothing)  # "d" lies on another branch than "a" and "b"
-    await store.save_facts("s", [(1, b"facts of B"), (2, b"facts of D")])
+    found = [base.StoredEntry(name, b"facts of " + name.upper()) for name in (b"b", b"d", b"c")]
+    await store.save_facts("s", [(1, found[0]), (2, found[1])])
+    await store.save_facts("s", [(0, found[1]), (2, found[2])])  # other messages stand there
     await store.save_facts("s", [])
     kept = [(entry.message, entry.facts) for entry in (await store.load("s")).entries]
     assert kept == [(b"a", b"facts of a"), (b"b", b"facts of B"), (b"d", b"facts of D")]

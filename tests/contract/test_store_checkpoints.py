@@ -5,11 +5,11 @@ import asyncio
 import pytest
 
 from summarizing_context.errors import CheckpointNotFoundError, SessionExistsError, StoreError, StoreLockedError
-from summarizing_context.stores.base import Present, StoredEntry, StoredProviderView
+from summarizing_context.stores.base import Present, StoredEntry
 from tests.contract.store_builders import entries, is_there, key, log_of, nothing, numbered, opened, sql, summary, texts
 
 pytestmark = pytest.mark.usefixtures("backend")
-SHOWN = [StoredProviderView("p", b"state", "marks"), StoredProviderView("q", b"\xff\x00", "{}")]
+SHOWN = [("p", b"state"), ("q", b"\xff\x00")]
 
 
 async def test_a_checkpoint_comes_back_as_it_was_kept(store):
@@ -18,7 +18,7 @@ async def test_a_checkpoint_comes_back_as_it_was_kept(store):
     assert (made.name, made.seq) == ("name", 3)
     await store.append("s", entries("m5"), nothing)
     found = await store.load_checkpoint("s", made.id)
-    assert (found.checkpoint, texts(found), found.provider_views) == (made, ["m0", "m1", "m2"], SHOWN)
+    assert (found.checkpoint, texts(found), found.activations) == (made, ["m0", "m1", "m2"], SHOWN)
     assert await store.checkpoints("s") == [made]
     assert await store.checkpoints("other") == []
     await store.save_checkpoint("s", Present(0, 4, "name", []))
@@ -43,11 +43,11 @@ async def test_a_checkpoint_of_a_log_that_was_replaced_meanwhile_is_neither_made
     assert (await log_of(store), called, await store.checkpoints("s")) == (["m0"], [], [made])
     assert await store.restore("s", made.id, call, Present(1, 1, "back", []))
     assert (await log_of(store), called) == (whole, [1])
-    assert (await store.load("s")).activations == [(one.provider_key, one.state) for one in SHOWN]
+    assert (await store.load("s")).activations == SHOWN
     old = await store.replace("s", 2, entries("x"), call, Present(2, 5, "old", SHOWN))
     assert (await log_of(store), called, old.seq, old.name) == (["m0", "m1", "x"], [1, 1], 5, "old")
     found = await store.load_checkpoint("s", old.id)
-    assert (texts(found), found.provider_views) == (whole, SHOWN)
+    assert (texts(found), found.activations) == (whole, SHOWN)
 
 
 async def test_what_a_checkpoint_kept_comes_back_in_forks_and_by_a_restore_which_counts_as_a_replacement(where):
@@ -62,7 +62,7 @@ async def test_what_a_checkpoint_kept_comes_back_in_forks_and_by_a_restore_which
         await store.fork("s", made.id, "early")
         await store.replace("s", 1, entries("other"), nothing)
         await store.save_pins("s", "pins of now", nothing)
-        await store.save_facts("s", [(0, b"found out")])
+        await store.save_facts("s", [(0, StoredEntry(b"m0", b"found out"))])
         await store.fork("s", made.id, "fork")
         for taken in ("fork", "s", "t"):
             with pytest.raises(SessionExistsError):
@@ -71,7 +71,7 @@ async def test_what_a_checkpoint_kept_comes_back_in_forks_and_by_a_restore_which
         for name in ("s", "fork"):
             found = await store.load(name)
             assert (texts(found), found.project, found.pins) == (["m0", "m1"], "p", "pins of then")
-            assert list(found.activations) == [(one.provider_key, one.state) for one in SHOWN]
+            assert list(found.activations) == SHOWN
             assert [one.facts for one in found.entries] == [b"found out", b"facts of m1"]
         assert ((await store.load("s")).log_version, present.name, present.seq) == (2, "before", 2)
         before = await store.load_checkpoint("s", "before")
@@ -99,7 +99,7 @@ async def test_purge_keeps_the_summaries_that_a_checkpoint_stands_on(store):
 async def test_purge_keeps_what_a_checkpoint_needs_until_it_is_forgotten(path):
     async with opened(path, "s") as store:
         await store.append("s", entries("m0", "SECRET-ONE", "SECRET-TWO"), nothing)
-        made = await store.save_checkpoint("s", Present(0, 2, None, [StoredProviderView("p", b"SECRET-STATE" * 9, "")]))
+        made = await store.save_checkpoint("s", Present(0, 2, None, [("p", b"SECRET-STATE" * 9)]))
         await store.replace("s", 1, entries("new"), nothing)
         await store.purge()
         assert texts(await store.load_checkpoint("s", made.id)) == ["m0", "SECRET-ONE"]

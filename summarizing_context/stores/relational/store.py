@@ -41,7 +41,7 @@ from summarizing_context.concurrency import running_loop
 from summarizing_context.errors import StoreCorruptError, StoreError, StoreReadOnlyError
 from summarizing_context.messages.reading import searchable
 from summarizing_context.stores import base
-from summarizing_context.stores.base import Checkpoint, Committed, MemoryScope, Present, ProviderViews, SummaryKey, now
+from summarizing_context.stores.base import Activations, Checkpoint, Committed, MemoryScope, Present, SummaryKey, now
 
 _MOST_RANKED = 2_500  # rows whose relevance one query works out
 _ALL_ROWS = (-(1 << 63), (1 << 63) - 1)
@@ -505,12 +505,12 @@ class RelationalStore:
     async def save_pins(self, session_id: str, pins: str, committed: Committed) -> None:
         await self._run_for("save_pins", session_id, committed, pins=pins)
 
-    async def save_facts(self, session_id: str, rows: Sequence[tuple[int, bytes]]) -> None:
-        facts = dict(rows)
+    async def save_facts(self, session_id: str, rows: Sequence[tuple[int, base.StoredEntry]]) -> None:
+        new = tuple(rows)
 
         def work(connection: Connection) -> None:
             for branch, start, stop in head_of(connection, session_id).ranges():
-                found = [(facts[place], branch, place) for place in facts if start <= place < stop]
+                found = [(one.facts, branch, place, one.message) for place, one in new if start <= place < stop]
                 connection.run_many("update_facts", found)
 
         await self.write(session_id, work)
@@ -562,17 +562,17 @@ class RelationalStore:
 
     async def load_checkpoint(self, session_id: str, id: str) -> base.StoredCheckpoint:
         def work(connection: Connection) -> base.StoredCheckpoint:
-            checkpoint, head, views, pins = _find(connection, session_id, id)
-            return base.StoredCheckpoint(checkpoint, read_entries(connection, head, self.name), views, pins)
+            checkpoint, head, states, pins = _find(connection, session_id, id)
+            return base.StoredCheckpoint(checkpoint, read_entries(connection, head, self.name), states, pins)
 
         return await self.read(work)
 
     async def restore(self, session_id: str, id: str, committed: Committed, present: Present) -> Checkpoint:
         def work(connection: Connection) -> Checkpoint:
-            _, head, views, pins = _find(connection, session_id, id)
+            _, head, states, pins = _find(connection, session_id, id)
             made = _keep(connection, session_id, present)
             put_in_place(connection, session_id, head)
-            _show_again(connection, session_id, views, pins)
+            _show_again(connection, session_id, states, pins)
             return made
 
         return await self.write(session_id, work, committed)
@@ -580,7 +580,7 @@ class RelationalStore:
     async def fork(self, session_id: str, id: str, new_id: str) -> None:
         def work(connection: Connection) -> None:
             connection.run("lock_session", session_id=session_id)  # none removes it, or a checkpoint of it, meanwhile
-            _, head, views, pins = _find(connection, session_id, id)
+            _, head, states, pins = _find(connection, session_id, id)
             if connection.run("session", session_id=new_id).fetchone() is not None:
                 raise errors.SessionExistsError(new_id)
             there = connection.run("session", session_id=session_id).fetchone()
@@ -588,7 +588,7 @@ class RelationalStore:
             connection.run("create_session", session_id=new_id, project=project, now=now(), **head._asdict())
             connection.run("save_request", session_id=new_id, budget=budget, title=title)
             connection.run("copy_uses", session_id=session_id, fork=new_id)
-            _show_again(connection, new_id, views, pins)
+            _show_again(connection, new_id, states, pins)
 
         await self.submit("fork a session", work)
 
@@ -866,8 +866,8 @@ def note_uses(connection: Connection, session_id: str, keys: Sequence[SummaryKey
 # Checkpoints
 
 
-def _find(connection: Connection, session_id: str, id: str) -> tuple[Checkpoint, Head, ProviderViews, str]:
-    """Return a checkpoint with its log, and the views and pins of then."""
+def _find(connection: Connection, session_id: str, id: str) -> tuple[Checkpoint, Head, Activations, str]:
+    """Return a checkpoint with its log, and the activation states and pins of then."""
     match = base.CHECKPOINT_ID.fullmatch(id)
     name = id if id.isprintable() else None  # what no checkpoint is called; half a character cannot even be asked for
     values = {"session_id": session_id, "id": int(match[1]) if match else None, "name": name}
@@ -877,14 +877,14 @@ def _find(connection: Connection, session_id: str, id: str) -> tuple[Checkpoint,
         has = f"its newest: {', '.join(newest)}" if newest else "it has none yet"
         raise errors.CheckpointNotFoundError(f"session {session_id!r} has no checkpoint of this id or name; {has}")
     number, called, stop, created_at, below, packed, pins = row
-    views = msgspec.msgpack.decode(zlib.decompress(packed), type=list[base.StoredProviderView])
-    return _checkpoint(number, called, stop, created_at), Head(0, stop, below), views, pins
+    states = msgspec.msgpack.decode(zlib.decompress(packed), type=list[tuple[str, bytes]])
+    return _checkpoint(number, called, stop, created_at), Head(0, stop, below), states, pins
 
 
-def _show_again(connection: Connection, session_id: str, views: ProviderViews, pins: str) -> None:
+def _show_again(connection: Connection, session_id: str, states: Activations, pins: str) -> None:
     """Give a session the pins and the activation states of a checkpoint."""
     connection.run("save_pins", session_id=session_id, pins=pins)
-    for key, state, _ in views:
+    for key, state in states:
         save_activation(connection, session_id, key, state)
 
 
@@ -894,8 +894,8 @@ def _keep(connection: Connection, session_id: str, present: Present, *, stop: in
     if log_version != present.log_version:
         raise StoreError(f"the log of session {session_id!r} was replaced meanwhile; try again")
     head = Head(branch, end, below).cut(end if stop is None else stop)
-    packed, created_at = zlib.compress(msgspec.msgpack.encode(present.views), 9), now()
-    kept = {"session_id": session_id, "name": present.name, "now": created_at, "views": packed}
+    packed, created_at = zlib.compress(msgspec.msgpack.encode(present.activations), 9), now()
+    kept = {"session_id": session_id, "name": present.name, "now": created_at, "states": packed}
     (number,) = connection.run("add_checkpoint", **kept, **head._asdict()).fetchone()
     return _checkpoint(number, present.name, head.stop, created_at)
 

@@ -86,7 +86,7 @@ create table store.checkpoints (
     name text,
     stop bigint not null,
     below text not null,
-    views bytea not null, -- zlib, msgpack: a list of [provider key, state, marks], the newest last
+    states bytea not null, -- zlib, msgpack: a list of [provider key, state], the newest last
     pins text not null default '',
     created_at text not null
 );
