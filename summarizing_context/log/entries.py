@@ -271,10 +271,6 @@ class Verdict(NamedTuple):
 PASSED = Verdict(given=False)
 
 
-def message_name(data: bytes) -> bytes:
-    return hashlib.sha256(data).digest()
-
-
 # What the store keeps of a message beside its bytes: the version of its facts, these, the verdict on its rules, and the
 # page that views show behind it, with the messages that it cites. Of another version the facts are derived again.
 Page = tuple[list[int], bytes]
@@ -297,7 +293,7 @@ class Intake:
 
     counter: TokenCounter
     in_thread: Callable[[Callable[[], Any]], Awaitable[Any]]
-    verdicts: dict[bytes, Verdict]  # of the log, by `message_name`
+    verdicts: dict[bytes, Verdict]  # of the log, by the bytes of their messages
     _being_read: int = 0  # messages in the thread: what comes then is read behind them
 
     async def one(self, message: object) -> Entry:
@@ -345,7 +341,7 @@ class Intake:
         return StoredEntry(entry.data, sealed(entry.data, known))
 
     def _verdict(self, entry: Entry) -> Verdict | None:
-        return self.verdicts.get(message_name(entry.data)) if self.verdicts and entry.facts.human else None
+        return self.verdicts.get(entry.data) if self.verdicts and entry.facts.human else None
 
     def decoded(self, stored: StoredEntry) -> tuple[Entry, bool]:
         """Return an entry as the log holds it, with tokens by the counter, and whether more is known of it than was
@@ -361,7 +357,7 @@ class Intake:
         entry = make_entry(decode_message(data), self.counter) if is_new else Entry(data, facts, facts.content)
         entry.fresh = None  # of a whole log few messages are shown
         if verdict is not None:
-            self.verdicts[message_name(data)] = verdict
+            self.verdicts[data] = verdict
         if page is not None:
             text = page[1].decode("utf-8", "surrogatepass")
             entry.recalled = Recalled.made(text, self.counter.count(text), page[0])

@@ -87,8 +87,7 @@ async def import_session(store: base.SessionStore, document: dict[str, Any]) -> 
         await store.append(name, entries[start : start + 500], lambda: None)
     for range_hash, recipe_hash, *summary, place in document["summaries"]:
         key = base.SummaryKey(range_hash, recipe_hash)
-        places = {key: tuple(place)} if place else base.NOWHERE
-        await store.save_summary(name, key, base.StoredSummary(*summary), places)
+        await store.save_summary(name, key, base.StoredSummary(*summary), tuple(place) if place else None)
     if held <= len(entries):  # else it has gone on further in the store
         known = {(one.name, one.seq) for one in await store.checkpoints(name)}
         for one in document["checkpoints"]:

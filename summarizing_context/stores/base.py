@@ -13,7 +13,6 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, Protocol
 
 Committed = Callable[[], None]  # called on the event loop once a write is durable, before its awaitable resolves
@@ -32,9 +31,7 @@ class SummaryKey(NamedTuple):
     recipe_hash: str  # hex
 
 
-Places = Mapping[SummaryKey, tuple[int, int]]  # the log entries, start and stop, for which a summary stands
-
-NOWHERE: Places = MappingProxyType({})
+Place = tuple[int, int]  # the log entries, start and stop, for which a summary stands
 
 
 class StoredEntry(NamedTuple):
@@ -58,7 +55,7 @@ class StoredSummary:
     output_tokens: int
 
 
-UsedSummary = tuple[StoredSummary, tuple[int, int] | None]  # with the log entries for which it stands, if known
+UsedSummary = tuple[StoredSummary, Place | None]  # the place if it is known
 
 
 class StoredFailure(NamedTuple):
@@ -284,13 +281,13 @@ class SessionStore(Protocol):
         """Keep the last error of making summaries, and add to the number of those that failed."""
 
     async def find_summaries(
-        self, session_id: str, keys: Sequence[SummaryKey], places: Places = NOWHERE
+        self, session_id: str, keys: Mapping[SummaryKey, Place | None]
     ) -> Mapping[SummaryKey, StoredSummary]:
         """Return those of `keys` that are there, from any session, noted as used by this one at these places. It takes
         no claim; nothing is noted for an unknown session, or where nothing may be written."""
 
     async def save_summary(
-        self, session_id: str, key: SummaryKey, summary: StoredSummary, places: Places = NOWHERE
+        self, session_id: str, key: SummaryKey, summary: StoredSummary, place: Place | None = None
     ) -> StoredSummary:
         """Keep a summary unless its key has one, and return the one that is kept: the first write wins."""
 

@@ -234,7 +234,7 @@ async def test_what_is_opened_to_be_read_is_not_written(path):
         await store.append("s", entries("a"), nothing)
         await store.save_summary("s", key(1), summary("text"))
     async with opened(path, read_only=True) as store:
-        assert await store.find_summaries("s", [key(1)]) == {key(1): summary("text")}
+        assert await store.find_summaries("s", {key(1): None}) == {key(1): summary("text")}
         for write, given in ((store.claim, ()), (store.append, (entries("b"), nothing)), (store.delete_session, ())):
             with pytest.raises(StoreReadOnlyError):
                 await write("s", *given)
@@ -245,7 +245,7 @@ async def test_the_first_summary_of_a_key_wins_and_is_returned(store):
     assert await store.save_summary("s", key(1), summary("first")) == summary("first")
     assert await store.save_summary("t", key(1), summary("second")) == summary("first")
     assert await store.save_summary("t", key(1, "another recipe"), summary("other")) == summary("other")
-    found = await store.find_summaries("t", [key(1), key(1, "another recipe"), key("missing")])
+    found = await store.find_summaries("t", dict.fromkeys([key(1), key(1, "another recipe"), key("missing")]))
     assert found == {key(1): summary("first"), key(1, "another recipe"): summary("other")}
 
 
@@ -255,24 +255,24 @@ async def test_summaries_that_a_session_has_or_finds_are_its_own_until_its_log_i
     """They come in the order of the log with their places."""
     first, second, odd = (summary(text) for text in ("first", "second", "of no session"))
     await store.append("s", numbered(9), nothing)
-    await store.save_summary("s", key(2), second, {key(2): (4, 9)})
-    await store.save_summary("s", key(1), first, {key(1): (0, 4)})
+    await store.save_summary("s", key(2), second, (4, 9))
+    await store.save_summary("s", key(1), first, (0, 4))
     await store.save_summary("nobody", key(3), odd)
-    await store.find_summaries("t", [key(1), key(3), key(4)])
-    await store.find_summaries("unknown", [key(1)])
+    await store.find_summaries("t", dict.fromkeys([key(1), key(3), key(4)]))
+    await store.find_summaries("unknown", {key(1): None})
     own = [(key(1), (first, (0, 4))), (key(2), (second, (4, 9)))]
     assert list((await store.summaries_of("s")).items()) == own
     assert await store.summaries_of("t") == {key(1): (first, None), key(3): (odd, None)}
     listed = {one.session_id: (one.summaries, one.input_tokens, one.output_tokens) for one in await store.sessions()}
     assert listed == dict.fromkeys("st", (2, 2 * first.input_tokens, 2 * first.output_tokens))
     await store.replace("s", 4, entries("x"), nothing)
-    await store.find_summaries("s", [key(1)], {key(1): (0, 4)})
+    await store.find_summaries("s", {key(1): (0, 4)})
     await store.purge()
     assert list((await store.summaries_of("s")).items()) == own[:1]
-    assert await store.find_summaries("s", [key(2)]) == {}
+    assert await store.find_summaries("s", {key(2): None}) == {}
     for deleted, left in (("s", {key(1): first}), ("t", {})):
         await store.delete_session(deleted)
-        assert await store.find_summaries("nobody", [key(1)]) == left
+        assert await store.find_summaries("nobody", {key(1): None}) == left
 
 
 async def test_closing_finishes_what_is_queued_and_leaves_no_thread(where):

@@ -57,7 +57,7 @@ async def test_what_a_checkpoint_kept_comes_back_in_forks_and_by_a_restore_which
         await store.append("s", numbered(2), nothing)
         await store.append("t", entries("of another"), nothing)
         await store.save_pins("s", "pins of then", nothing)
-        await store.save_summary("s", key(1), summary("text"), {key(1): (0, 1)})
+        await store.save_summary("s", key(1), summary("text"), (0, 1))
         made = await store.save_checkpoint("s", Present(0, 2, "mark", SHOWN))
         await store.fork("s", made.id, "early")
         await store.replace("s", 1, entries("other"), nothing)
@@ -85,15 +85,15 @@ async def test_purge_keeps_the_summaries_that_a_checkpoint_stands_on(store):
     for session in ("s", "t"):
         await store.append(session, numbered(4), nothing)
     for name, place in ((1, (0, 2)), (2, (2, 4))):
-        await store.save_summary("s", key(name), summary("text"), {key(name): place})
+        await store.save_summary("s", key(name), summary("text"), place)
     made = await store.save_checkpoint("s", Present(0, 3, None, SHOWN))
     await store.replace("s", 0, entries("x"), nothing)
     await store.purge()
-    assert await store.find_summaries("t", [key(1), key(2)]) == {key(1): summary("text")}
+    assert await store.find_summaries("t", dict.fromkeys([key(1), key(2)])) == {key(1): summary("text")}
     await store.delete_session("t")
     await store.delete_checkpoint("s", made.id)
     await store.purge()
-    assert await store.find_summaries("s", [key(1)]) == {}
+    assert await store.find_summaries("s", {key(1): None}) == {}
 
 
 async def test_purge_keeps_what_a_checkpoint_needs_until_it_is_forgotten(path):
@@ -202,12 +202,12 @@ async def test_purge_removes_what_no_log_reaches_to_the_last_byte(path):
         await store.save_summary("s", key("new"), summary("still used"))
         await store.save_summary("nobody", key("stray"), summary("SECRET-STRAY"))
         await store.replace("s", 1, entries("after"), nothing)
-        await store.find_summaries("s", [key("new")])
+        await store.find_summaries("s", {key("new"): None})
         assert is_there(path, "SECRET")
         assert await store.purge() >= 200 * 550
         assert not is_there(path, "SECRET")
         assert await log_of(store) == ["kept", "after"]
-        assert set(await store.find_summaries("s", [key("old"), key("new")])) == {key("new")}
+        assert set(await store.find_summaries("s", dict.fromkeys([key("old"), key("new")]))) == {key("new")}
         assert await store.purge() == 0
         await store.append("s", entries("more"), nothing)
         assert await log_of(store) == ["kept", "after", "more"]

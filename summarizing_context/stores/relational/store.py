@@ -522,23 +522,23 @@ class RelationalStore:
         await self._run_for("save_failure", session_id, **failure._asdict())
 
     async def find_summaries(
-        self, session_id: str, keys: Sequence[SummaryKey], places: base.Places = base.NOWHERE
+        self, session_id: str, keys: Mapping[SummaryKey, base.Place | None]
     ) -> Mapping[SummaryKey, base.StoredSummary]:
-        wanted = tuple(keys)
+        wanted = dict(keys)
 
         def work(connection: Connection) -> dict[SummaryKey, base.StoredSummary]:
             if not self.read_only:
-                note_uses(connection, session_id, wanted, places)
+                note_uses(connection, session_id, wanted)
             return _find_summaries(connection, wanted)
 
         return await (self.read(work) if self.read_only else self.submit("note uses", work))
 
     async def save_summary(
-        self, session_id: str, key: SummaryKey, summary: base.StoredSummary, places: base.Places = base.NOWHERE
+        self, session_id: str, key: SummaryKey, summary: base.StoredSummary, place: base.Place | None = None
     ) -> base.StoredSummary:
         def work(connection: Connection) -> base.StoredSummary:
             kept = save_summary(connection, key, summary)
-            note_uses(connection, session_id, [key], places)
+            note_uses(connection, session_id, {key: place})
             return kept
 
         return await self.submit("save a summary", work)
@@ -838,8 +838,8 @@ def save_activation(connection: Connection, session_id: str, provider_key: str, 
 # Summaries
 
 
-def _find_summaries(connection: Connection, keys: Sequence[SummaryKey]) -> dict[SummaryKey, base.StoredSummary]:
-    rows = connection.run("find_summaries", keys=json.dumps(keys))
+def _find_summaries(connection: Connection, keys: Iterable[SummaryKey]) -> dict[SummaryKey, base.StoredSummary]:
+    rows = connection.run("find_summaries", keys=json.dumps(list(keys)))
     return {SummaryKey(*row[:2]): _read_summary(*row[2:]) for row in rows}
 
 
@@ -857,9 +857,9 @@ def save_summary(connection: Connection, key: SummaryKey, summary: base.StoredSu
     return _find_summaries(connection, [key])[key]
 
 
-def note_uses(connection: Connection, session_id: str, keys: Sequence[SummaryKey], places: base.Places) -> None:
+def note_uses(connection: Connection, session_id: str, keys: Mapping[SummaryKey, base.Place | None]) -> None:
     """Note that a session uses those of `keys` that are there; nothing is noted for an unknown session."""
-    listed = [(*key, *places.get(key, (None, None))) for key in keys]
+    listed = [(*key, *(place or (None, None))) for key, place in keys.items()]
     connection.run("note_uses", session_id=session_id, keys=json.dumps(listed))
 
 
