@@ -2,10 +2,10 @@
 
 Rules are asked for many messages at a time. The reply has a line for each rule: `- [n] must "quote"` or
 `- [n] prefer "quote"`, where n is the place of the message in the request, `- [n] ends "quote"` for an earlier rule
-that message n takes back, and `- [n] task "quote"` for what is no rule. What else stands there, and what nobody typed,
+that message n takes back, and `- [n] task "quote"` for what is no rule. What else stands there, and what no human typed,
 is dropped. A reply without any such line is `none`, or says nothing. The verdict on a message is kept beside the log,
 so each message is asked about once. The log alone says which messages go into one request, and the store keeps the
-reply under what was asked: the same log in another session asks nobody. A call that fails is tried again after a while;
+reply under what was asked: the same log in another session asks no model. A call that fails is tried again after a while;
 a reply that cannot be read is not, by any session: cues go on to serve for its messages.
 
 The block is asked for shortly before an activation that may show it. What is sent is what the last view has sent, up to
@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from summarizing_context.errors import StoreError, SummarizerNotReady, SummarizerRefused
+from summarizing_context.errors import SummarizerNotReady, SummarizerRefused
 from summarizing_context.extraction.rules import Rule
 from summarizing_context.log.entries import PASSED, Entry, Verdict, output_hash, recipe_hash
 from summarizing_context.messages.reading import encodable
@@ -38,7 +38,7 @@ from summarizing_context.summarizers.base import SummaryReply
 from summarizing_context.summarizers.native import Compactor, NativeRequest
 from summarizing_context.summarizers.resilience import ResilientSummarizer
 from summarizing_context.summarizers.sdk import Fault
-from summarizing_context.worker.worker import Worker
+from summarizing_context.worker.worker import Worker, guarded
 
 _TYPED = 8_000  # characters that are enough for a request
 _SEGMENTS = 8  # that a message waits for at most, and no more than stand before its own
@@ -200,10 +200,7 @@ class RuleCalls:
 
         await log.foreground.thawed()
         kept = [(index, self._stored(log.entries[index])) for index in log.judge(verdicts)]
-        try:
-            await self._worker.store.save_facts(self._worker.settings.session_id, kept)
-        except StoreError as error:
-            logger.warning("verdicts on standing rules could not be kept", exc_info=error)
+        await guarded(self._worker.store.save_facts(self._worker.settings.session_id, kept))
 
 
 class NativeBlock(msgspec.Struct, frozen=True):

@@ -113,11 +113,11 @@ _held_keys: WeakValueDictionary[tuple[int, Hashable, SummaryKey], asyncio.Lock] 
 
 
 async def guarded(work: Awaitable[Found]) -> Found | None:
-    """A store that fails costs what it would share with other sessions and processes, and nothing else."""
+    """A store that fails costs what it would keep beside the log, and nothing else."""
     try:
         return await work
     except StoreError as error:
-        logger.warning("summaries and errors are not shared for now", extra={"cause": repr(error)})
+        logger.warning("summaries, rules and errors are not kept for now", extra={"cause": repr(error)})
         return None
 
 

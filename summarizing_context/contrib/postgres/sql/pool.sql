@@ -45,5 +45,5 @@ where session_id = :session_id or :session_id = any(others);
 -- remove_requests: of one session
 delete from store.requests where session_id = :session_id;
 
--- remove_failed_requests: nobody asks for them any longer, and they are not tried again
+-- remove_failed_requests: no host asks for them any longer, and they are not tried again
 delete from store.requests where error is not null and retry_at is null;

@@ -56,7 +56,7 @@ create table store.requests (
     request bytea not null, -- what is asked of a model, redacted
     others text[] not null default '{}', -- that asked too, in order, so that deleting one leaves it to them
     error text, -- why the last attempt failed; who asked decides whether to ask again
-    failures bigint not null default 0, -- since somebody asked last
+    failures bigint not null default 0, -- since a host asked last
     retry_at timestamptz, -- null: it waits, or is not tried again unless a host asks
     asked_at timestamptz not null default clock_timestamp(),
     primary key (range_hash, recipe_hash)
