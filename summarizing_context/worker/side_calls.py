@@ -2,11 +2,11 @@
 
 Rules are asked for many messages at a time. The reply has a line for each rule: `- [n] must "quote"` or
 `- [n] prefer "quote"`, where n is the place of the message in the request, `- [n] ends "quote"` for an earlier rule
-that message n takes back, and `- [n] task "quote"` for what is no rule. What else stands there, and what no human typed,
-is dropped. A reply without any such line is `none`, or says nothing. The verdict on a message is kept beside the log,
+that message n takes back, and `- [n] task "quote"` for what is no rule. What else stands there, and what no human
+typed, is dropped. A reply without any such line is `none`, or says nothing. The verdict on a message is kept with it,
 so each message is asked about once. The log alone says which messages go into one request, and the store keeps the
-reply under what was asked: the same log in another session asks no model. A call that fails is tried again after a while;
-a reply that cannot be read is not, by any session: cues go on to serve for its messages.
+reply under what was asked: the same log in another session asks no model. A call that fails is tried again after a
+while; a reply that cannot be read is not, by any session: cues go on to serve for its messages.
 
 The block is asked for shortly before an activation that may show it. What is sent is what the last view has sent, up to
 the end of a closed segment: the provider takes it as it took the view. The store keeps it under what it covers. An
