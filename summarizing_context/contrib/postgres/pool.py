@@ -84,13 +84,11 @@ class PostgresRequests:
         was deleted meanwhile and no other session asks."""
 
         def work(connection: PostgresEngine) -> None:
-            (asking,) = connection.run("lock_request", **key._asdict()).fetchone() or ([],)
-            if not asking and connection.run("lock_asker", session_id=session_id).fetchone() is None:
-                return
-            save_summary(connection, key, summary)
-            for one in {session_id, *asking}:
-                note_uses(connection, one, {key: place if one == session_id else None})
-            connection.run("remove_request", **key._asdict())
+            is_asked = connection.run("lock_request", **key._asdict()).fetchone() is not None
+            if is_asked or connection.run("lock_asker", session_id=session_id).fetchone() is not None:
+                save_summary(connection, key, summary)
+                note_uses(connection, session_id, {key: place})
+                connection.run("remove_request", **key._asdict())
 
         await self._store.submit("ask for summaries", work)
 

@@ -358,7 +358,7 @@ class PostgresStore(RelationalStore):
 
     _slice = 5_000
     _forgotten = (*RelationalStore._forgotten, "remove_failed_requests")
-    _removals = (*RelationalStore._removals, "left_requests", "requests")
+    _removals = (*RelationalStore._removals, "requests")
 
     def __init__(self, address: str, *, read_only: bool = False) -> None:
         place = read_address(address)
