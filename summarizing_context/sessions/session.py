@@ -327,8 +327,7 @@ class Session:
         log.begin(closings, cuts if self.read_only and cuts else log.cuts)  # who only looks, sees it as it was cut
         self._kept_closings = set(log.closings)
         entries, derived = await self.in_thread(partial(self._decoded, stored.entries))
-        if derived:
-            await self._keep_derived(derived)
+        await self._keep_derived(derived)
         await self.in_thread(partial(log.fill, entries))
         if self.learner is not None:
             self.learner.opened(len(log), stored.updated_at)
@@ -364,7 +363,8 @@ class Session:
 
     async def _keep_derived(self, derived: Sequence[tuple[int, base.StoredEntry]]) -> None:
         warning = "what was derived from messages could not be kept; it is derived again at the next opening"
-        await self.keep(partial(self.store.save_facts, self.id, derived), warning)
+        if derived:
+            await self.keep(partial(self.store.save_facts, self.id, derived), warning)
 
     async def save_state(self, key: str, state: states.ActivationState, made: base.NewActivation | None = None) -> None:
         warning, data = "an activation could not be kept; after a restart it is made again", states.encode_state(state)
@@ -604,8 +604,7 @@ class Session:
             now = self.present(f"before restoring {id}")
             made = await finish_despite_cancellation(self.store.restore(self.id, id, back, now))
             await self.worker.recall()
-            if derived:
-                await self._keep_derived(derived)
+            await self._keep_derived(derived)
         return made
 
     async def keep_pins(self, changed: PinList) -> None:
