@@ -786,9 +786,9 @@ class ActivationState(msgspec.Struct, frozen=True, omit_defaults=True):
         return [*native, *self.before, *header, *self.after]
 
 
-def encode_state(state: ActivationState) -> bytes:
-    """A state as the store keeps it."""
-    return encode_message(msgspec.to_builtins(state))
+def encode_state(state: ActivationState, **more: object) -> bytes:
+    """A state as the store keeps it; in a checkpoint with the marks of its view."""
+    return encode_message({**msgspec.to_builtins(state), **more})
 
 
 UNREADABLE = (StoreCorruptError, msgspec.ValidationError, ValueError)  # the last for half a character in a name
