@@ -205,8 +205,9 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
         )
         if isinstance(caller, ResilientSummarizer):
             caller.on_trouble = worker.note_trouble
+        intake = Intake(counter, in_thread, log.verdicts)
         if not is_extractive:
-            RuleCalls(worker)
+            RuleCalls(worker, intake.stored)
         native = None
         if settings.native == "prefer" and not options.read_only:
             wants, names = f"native = 'prefer' with summarizer = {settings.summarizer!r}", sorted(PROVIDERS)
@@ -226,7 +227,6 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
         # what learns memories: the model that makes the summaries, or rules where there is none
         learner = MemoryExtractor(worker, redact) if settings.memory_extract and not options.read_only else None
         prices_of_rows = Price(remembering(counter.count), settings.image_tokens)
-        intake = Intake(counter, in_thread, log.verdicts)
         views = Viewer(Sources(log, summaries, ledger, settings, prices_of_rows), counter.name, native)
         session = Session(views, worker, learner=learner, intake=intake, announce=options.announce)
         await session.load()

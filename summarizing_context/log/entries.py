@@ -61,7 +61,7 @@ from summarizing_context.messages.redaction import Redact, redact_reading
 from summarizing_context.messages.rendering import THOUGHT_ONLY, cut_evenly, render_messages
 from summarizing_context.messages.text import fence
 from summarizing_context.messages.tokens import ESTIMATE, MESSAGE_TOKENS, TokenCounter, estimate_text
-from summarizing_context.stores.base import StoredEntry, StoredVerdict
+from summarizing_context.stores.base import StoredEntry
 
 _RANGE, _ROLLUP, _RECIPE = b"range/v1", b"rollup/v1", b"recipe/v1"
 
@@ -233,33 +233,30 @@ class Recalled(NamedTuple):
 
 
 _SEAL = b"\xc1"  # begins no value of msgpack's
-_SEALED = struct.Struct(">cII")  # checksums of a message's bytes and of its facts, which follow
+_SEALED = struct.Struct(">cII")  # checksums of a message's bytes and of what is known of it, which follows
+
+
+def sealed(data: bytes, known: object) -> bytes:
+    """Return what is known of a message, behind checksums of its bytes and of what is known."""
+    try:
+        kept = msgspec.msgpack.encode(known)
+    except UnicodeEncodeError:  # an id with lone surrogates: the facts are derived again when reading
+        kept = b""
+    return _SEALED.pack(_SEAL, zlib.crc32(data), zlib.crc32(kept)) + kept
 
 
 def unsealed(data: bytes, kept: bytes) -> bytes:
-    """Return the facts of a message; none where they are damaged. Raises `StoreCorruptError` where the message is."""
+    """Return what is known of a message; nothing where that is damaged. Raise `StoreCorruptError` where the message
+    is."""
     if not kept.startswith(_SEAL) or len(kept) < _SEALED.size:
         return b""
-    _, message_sum, facts_sum = _SEALED.unpack_from(kept)
+    _, message_sum, known_sum = _SEALED.unpack_from(kept)
     if message_sum != zlib.crc32(data):
         raise StoreCorruptError("the bytes of a stored message are damaged: their checksum differs")
-    facts = kept[_SEALED.size :]
-    return facts if facts_sum == zlib.crc32(facts) else b""
+    known = kept[_SEALED.size :]
+    return known if known_sum == zlib.crc32(known) else b""
 
 
-def decode_entry(data: bytes, kept: bytes, counter: TokenCounter) -> tuple[Entry, bool]:
-    """Return the stored entry, with tokens by the counter, and whether its facts are new, to be stored again.
-    Raise `StoreCorruptError`."""
-    with suppress(msgspec.DecodeError):
-        version, facts = _decoder.decode(unsealed(data, kept))
-        if version == facts_version(counter.name):
-            return Entry(data, facts, facts.content), False
-    entry = make_entry(decode_message(data), counter)
-    entry.fresh = None  # of a whole log few messages are shown
-    return entry, True
-
-
-_decoder = msgspec.msgpack.Decoder(tuple[str, Facts])
 _ROLES = {role.name.lower(): role for role in Role}
 
 
@@ -272,35 +269,22 @@ class Verdict(NamedTuple):
 
 
 PASSED = Verdict(given=False)
-VERDICTS = "model-1"  # version under which verdicts are kept
-_verdicts = msgspec.json.Decoder(Verdict)
 
 
-def message_name(data: bytes) -> bytes:
-    return hashlib.sha256(data).digest()
+# What the store keeps of a message beside its bytes: the version of its facts, these, the verdict on its rules, and the
+# page that views show behind it, with the messages that it cites. Of another version the facts are derived again.
+Page = tuple[list[int], bytes]
+_known = msgspec.msgpack.Decoder(tuple[str, Facts, Verdict | None, Page | None])
+_known_of_any_version = msgspec.msgpack.Decoder(tuple[str, msgspec.Raw, Verdict | None, Page | None])
 
 
-def stored_verdict(data: bytes, verdict: Verdict | None) -> tuple[StoredVerdict, ...]:
-    """What the store keeps of a verdict on a message of these bytes; nothing where there is none."""
-    return () if verdict is None else (StoredVerdict(message_name(data), VERDICTS, msgspec.json.encode(verdict)),)
-
-
-PAGES = "page-1"  # version under which pages are kept, as verdicts are
-_pages = msgspec.msgpack.Decoder(tuple[int, list[int], bytes])
-
-
-def stored_page(index: int, entry: Entry) -> tuple[StoredVerdict, ...]:
-    """What the store keeps of the page behind an entry at a place; nothing where there is none."""
-    if (recalled := entry.recalled) is None:
-        return ()
-    text = decode_message(recalled.page.data)["content"].encode("utf-8", "surrogatepass")
-    page = msgspec.msgpack.encode((index, sorted(recalled.cited), text))
-    return (StoredVerdict(page_name(index, entry.data), PAGES, page),)
-
-
-def page_name(index: int, data: bytes) -> bytes:
-    """Name the page behind a message of these bytes at a place."""
-    return message_name(b"%d %b" % (index, data))
+def imported(data: bytes, kept: bytes, *, human: bool) -> bytes:
+    """Return what the store keeps of an old message of these bytes: no model is asked about its rules."""
+    try:
+        version, facts, verdict, page = _known_of_any_version.decode(unsealed(data, kept))
+    except (msgspec.DecodeError, StoreCorruptError):  # the message was changed meanwhile: it is read again
+        version, facts, verdict, page = "", msgspec.Raw(b"\xc0"), None, None
+    return sealed(data, (version, facts, verdict or (PASSED if human else None), page))
 
 
 @dataclass(eq=False)
@@ -309,7 +293,7 @@ class Intake:
 
     counter: TokenCounter
     in_thread: Callable[[Callable[[], Any]], Awaitable[Any]]
-    verdicts: dict[bytes, Verdict]  # of the log, by `message_name`
+    verdicts: dict[bytes, Verdict]  # of the log, by the bytes of their messages
     _being_read: int = 0  # messages in the thread: what comes then is read behind them
 
     async def one(self, message: object) -> Entry:
@@ -347,35 +331,37 @@ class Intake:
             await self.in_thread(partial(take, some))
         return entries
 
-    def stored(self, entry: Entry, index: int = 0) -> StoredEntry:
-        """Return what the store keeps of an entry; `index` is the place of one that has a page."""
-        return StoredEntry(entry.data, self.stored_facts(entry), self.beside(entry, index))
+    def stored(self, entry: Entry) -> StoredEntry:
+        """Return what the store keeps of an entry."""
+        verdict, page = self._verdict(entry), None
+        if (recalled := entry.recalled) is not None:
+            text = decode_message(recalled.page.data)["content"]
+            page = sorted(recalled.cited), text.encode("utf-8", "surrogatepass")
+        known = facts_version(self.counter.name), entry.facts, verdict, page
+        return StoredEntry(entry.data, sealed(entry.data, known))
 
-    def beside(self, entry: Entry, index: int) -> tuple[StoredVerdict, ...]:
-        """Return what the store keeps beside an entry: a verdict on its rules, and its page."""
-        verdict = self.verdicts.get(message_name(entry.data)) if self.verdicts and entry.facts.human else None
-        return *stored_verdict(entry.data, verdict), *stored_page(index, entry)
+    def _verdict(self, entry: Entry) -> Verdict | None:
+        return self.verdicts.get(entry.data) if self.verdicts and entry.facts.human else None
 
-    def take(self, stored: Iterable[StoredVerdict], log: Sequence[Entry]) -> None:
-        """Take what the store keeps beside entries: verdicts, and pages that the entries of a log show again, those
-        without a name in any case. What cannot be read is left out, and so is a page of another message."""
-        for row in stored:
-            with suppress(msgspec.MsgspecError, UnicodeDecodeError):
-                if row.version == VERDICTS:
-                    self.verdicts[row.digest] = _verdicts.decode(row.verdict)
-                elif row.version == PAGES:
-                    index, cited, data = _pages.decode(row.verdict)
-                    if 0 <= index < len(log) and row.digest in (b"", page_name(index, log[index].data)):
-                        text = data.decode("utf-8", "surrogatepass")
-                        log[index].recalled = Recalled.made(text, self.counter.count(text), cited)
-
-    def stored_facts(self, entry: Entry) -> bytes:
-        """Return the facts of an entry, behind checksums of the message's bytes and of their own."""
-        try:
-            facts = msgspec.msgpack.encode((facts_version(self.counter.name), entry.facts))
-        except UnicodeEncodeError:  # an id with lone surrogates: the facts are derived again when reading
-            facts = b""
-        return _SEALED.pack(_SEAL, zlib.crc32(entry.data), zlib.crc32(facts)) + facts
+    def decoded(self, stored: StoredEntry) -> tuple[Entry, bool]:
+        """Return an entry as the log holds it, with tokens by the counter, and whether more is known of it than was
+        stored. Raise `StoreCorruptError`."""
+        data, verdict, page, is_new = stored.message, None, None, True
+        known = unsealed(data, stored.facts)
+        with suppress(msgspec.DecodeError):
+            try:
+                version, facts, verdict, page = _known.decode(known)
+                is_new = version != facts_version(self.counter.name)
+            except msgspec.DecodeError:
+                _, _, verdict, page = _known_of_any_version.decode(known)
+        entry = make_entry(decode_message(data), self.counter) if is_new else Entry(data, facts, facts.content)
+        entry.fresh = None  # of a whole log few messages are shown
+        if verdict is not None:
+            self.verdicts[data] = verdict
+        if page is not None:
+            text = page[1].decode("utf-8", "surrogatepass")
+            entry.recalled = Recalled.made(text, self.counter.count(text), page[0])
+        return entry, is_new or (verdict is None and self._verdict(entry) is not None)
 
 
 # -- groups

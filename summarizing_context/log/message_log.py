@@ -58,14 +58,11 @@ from summarizing_context.log.entries import (
     SegmentCutter,
     Sources,
     Verdict,
-    message_name,
     range_hash,
     read_all,
-    stored_verdict,
 )
 from summarizing_context.messages.reading import Message, Part, parsed, result_message
 from summarizing_context.settings import Settings
-from summarizing_context.stores.base import StoredVerdict
 
 
 class Pin(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -388,7 +385,7 @@ class MessageLog:
     keep_system: bool = True  # else system rows between others stay only as long as other rows do
     every: int | None = None  # messages after which a segment ends at the latest
     foreground: Foreground = field(default_factory=Foreground)
-    verdicts: dict[bytes, Verdict] = field(default_factory=dict)  # what a model said of rules, by `message_name`
+    verdicts: dict[bytes, Verdict] = field(default_factory=dict)  # what a model said of rules, by messages
 
     def __post_init__(self) -> None:
         self._sources = Sources(thinking=self.settings.summarize_thinking)
@@ -495,8 +492,7 @@ class MessageLog:
             entry.digest = digest  # in one step, for another log may hold the entry too
             if human:
                 self.humans.append(index)
-                verdict = self.verdicts.get(message_name(entry.data)) if self.verdicts else None
-                self.rules.add(index, facts.rules, verdict)
+                self.rules.add(index, facts.rules, self.verdicts.get(entry.data))
             if role is Role.ASSISTANT and before is not Role.ASSISTANT:
                 self.steps.append(index)
             if facts.critical or (is_leading and self.keep_system and not facts.hook):
@@ -552,7 +548,7 @@ class MessageLog:
         for stop in sorted(place for place in {*closings} - filled.closings if place <= same):
             filled.close_segment(stop, cuts_anew=True)
         for index in list(filled.rules.open) if self.verdicts else ():
-            if verdict := self.verdicts.get(message_name(filled.entries[index].data)):
+            if verdict := self.verdicts.get(filled.entries[index].data):
                 filled.rules.judge(index, verdict)
         groups_stop = self.group_start(same - 1) if same else 0
         filled.version, filled.loaded = self.version + 1, min(self.loaded, same)
@@ -561,16 +557,14 @@ class MessageLog:
         vars(self).update(vars(filled))
         return groups_stop
 
-    def judge(self, verdicts: Mapping[bytes, Verdict]) -> list[tuple[int, StoredVerdict]]:
-        """Take what a model says of the rules in messages, by their bytes; what the store keeps of it, by message."""
-        found: list[tuple[int, StoredVerdict]] = []
-        for index in [index for index in self.rules.open if self.entries[index].data in verdicts]:
-            verdict = verdicts[data := self.entries[index].data]
-            self.verdicts[message_name(data)] = verdict
-            self.rules.judge(index, verdict)
-            if verdict.given:
-                found += ((index, row) for row in stored_verdict(data, verdict))
-        return found
+    def judge(self, verdicts: Mapping[bytes, Verdict]) -> list[int]:
+        """Take what a model says of the rules in messages, by their bytes; return those of which it says something."""
+        judged = [index for index in self.rules.open if self.entries[index].data in verdicts]
+        for index in judged:
+            data = self.entries[index].data
+            self.verdicts[data] = verdicts[data]
+            self.rules.judge(index, verdicts[data])
+        return [index for index in judged if self.rules.verdicts[index].given]
 
     def common_prefix(self, log: Sequence[Entry]) -> int:
         """How many durable entries of `log` are those of this one, byte for byte."""

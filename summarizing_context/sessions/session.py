@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -27,9 +26,9 @@ import msgspec
 from summarizing_context import errors
 from summarizing_context.concurrency import Events, finish_despite_cancellation, in_turns, running_loop
 from summarizing_context.errors import MessageError, SettingsError, StoreError, UndoError, briefly
-from summarizing_context.log.entries import PAGES, Entry, Intake, Recalled, decode_entry, stored_page
+from summarizing_context.log.entries import Entry, Intake, Recalled
 from summarizing_context.log.message_log import MessageLog, PinList
-from summarizing_context.messages.reading import canonical_json, check_message, listed
+from summarizing_context.messages.reading import canonical_json, check_message, decode_message, listed
 from summarizing_context.messages.text import GONE, shown
 from summarizing_context.models import UNKNOWN_CACHE, ModelTable, ProviderWindow
 from summarizing_context.stores import base
@@ -183,8 +182,6 @@ class CacheLedger:
         return replace(self._counted, **more)  # type: ignore[arg-type]
 
 
-_marks = msgspec.json.Decoder(tuple[states.Marks, list[bytes]])  # of a view in a checkpoint, with its packed pages
-
 logger = logging.getLogger("summarizing_context")  # one name for all sessions, as the documents give it
 
 _acted_on: ContextVar[object | None] = ContextVar("announcement_acted_on", default=None)  # by a hook
@@ -330,10 +327,7 @@ class Session:
         log.begin(closings, cuts if self.read_only and cuts else log.cuts)  # who only looks, sees it as it was cut
         self._kept_closings = set(log.closings)
         entries, derived = await self.in_thread(partial(self._decoded, stored.entries))
-        if derived:
-            warning = "what was derived from messages could not be kept; it is derived again at the next opening"
-            await self.keep(partial(self.store.save_facts, self.id, derived), warning)
-        await self.in_thread(partial(self.intake.take, stored.verdicts, entries))
+        await self._keep_derived(derived)
         await self.in_thread(partial(log.fill, entries))
         if self.learner is not None:
             self.learner.opened(len(log), stored.updated_at)
@@ -354,18 +348,23 @@ class Session:
             self.key, self.budget = latest.provider, min(budget, most) if self.settings.max_tokens_is_set else budget
         self.requested_at, self._checkpoint_looked_for = self.clock.now(), len(log)
 
-    def _decoded(self, stored: Sequence[base.StoredEntry]) -> tuple[list[Entry], list[tuple[int, bytes]]]:
-        """Return entries as the log holds them, and facts that were derived again, as the store keeps them."""
-        entries, derived = list[Entry](), list[tuple[int, bytes]]()
-        for message, facts, _ in stored:
+    def _decoded(self, stored: Sequence[base.StoredEntry]) -> tuple[list[Entry], list[tuple[int, base.StoredEntry]]]:
+        """Return entries as the log holds them, and what is known now that was not stored."""
+        entries, derived = list[Entry](), list[tuple[int, base.StoredEntry]]()
+        for one in stored:
             try:
-                entry, is_new = decode_entry(message, facts, self.counter)
+                entry, is_new = self.intake.decoded(one)
             except errors.StoreCorruptError as error:
                 raise errors.DamagedMessageError(self.id, len(entries), self.store.name) from error
-            if is_new and (kept := self.intake.stored_facts(entry)) != facts:
+            if is_new and (kept := self.intake.stored(entry)) != one:
                 derived.append((len(entries), kept))
             entries.append(entry)
         return entries, derived
+
+    async def _keep_derived(self, derived: Sequence[tuple[int, base.StoredEntry]]) -> None:
+        warning = "what was derived from messages could not be kept; it is derived again at the next opening"
+        if derived:
+            await self.keep(partial(self.store.save_facts, self.id, derived), warning)
 
     async def save_state(self, key: str, state: states.ActivationState, made: base.NewActivation | None = None) -> None:
         warning, data = "an activation could not be kept; after a restart it is made again", states.encode_state(state)
@@ -394,10 +393,9 @@ class Session:
     async def recall(self, recalled: Recalled) -> None:
         """Show a page behind the newest message, also when the session is opened again."""
         self.log.recall(recalled)
-        newest = len(self.log) - 1
-        rows = [(newest, row) for row in stored_page(newest, self.log.entries[newest])]
+        rows = [(len(self.log) - 1, self.intake.stored(self.log.entries[-1]))]
         warning = "a page of the past could not be kept; views show it until the session is closed"
-        await self.keep(partial(self.store.save_verdicts, self.id, rows), warning)
+        await self.keep(partial(self.store.save_facts, self.id, rows), warning)
 
     @property
     def first_request(self) -> Entry | None:
@@ -470,8 +468,7 @@ class Session:
                 keep, committed = -1, partial(self.foreground.change, partial(self._replaced, filled))
                 while keep != present.common_prefix(log):  # again where it was added to meanwhile
                     keep = present.common_prefix(log)
-                    placed = list(enumerate(durable))[keep:]
-                    rest = [self.intake.stored(entry, at) async for at, entry in in_turns(placed)]
+                    rest = [self.intake.stored(entry) async for entry in in_turns(durable[keep:])]
                 name = f"before the log was {'replaced' if keep or rest else 'cleared'}"
                 now = None if keep == len(present) else self.present(name)
                 await store.replace(self.id, keep, rest, committed, now)
@@ -542,15 +539,10 @@ class Session:
         return FollowReport(len(new), kept, kept if lost else None)
 
     def present(self, name: str | None) -> base.Present:
-        """Return what a checkpoint of this name keeps beside the log: what each provider is shown, with the pages."""
-        log, shown = self.log, list(self.views.provider_views.values())
-        first = bisect_left(log.humans, min((one.state.stop for one in shown), default=len(log)))
-        pages = [row.verdict for at in log.humans[first:] for row in stored_page(at, log.entries[at])]
-        views = list[base.StoredProviderView]()
-        for one in shown:
-            marks = msgspec.json.encode((one.marks, pages)).decode()
-            views.append(base.StoredProviderView(one.key, states.encode_state(one.state), marks))
-        return base.Present(self.log.version, len(self.log), name, views)
+        """Return what a checkpoint of this name keeps beside the log: what each provider is shown."""
+        shown = self.views.provider_views.values()
+        kept = [(one.key, states.encode_state(one.state, marks=one.marks)) for one in shown]
+        return base.Present(self.log.version, len(self.log), name, kept)
 
     def _replaced(self, filled: MessageLog, *, is_back: bool = False) -> None:
         """Go on from a new log that is committed."""
@@ -570,10 +562,10 @@ class Session:
         self.log.pinned = msgspec.json.decode(there.pins or "{}", type=PinList).held_by(self.log.entries)
         self.views.reset()
         self.log.interruptions = []  # those of then come with the states
-        for key, data, marks in there.provider_views:
+        for key, data in there.activations:
             if (state := states.usable_state(self.log, data)) is not None:
                 self.log.take_interruptions(state.interruptions)
-                self.views.restore(key, state, _marks.decode(marks)[0])
+                self.views.restore(key, state, msgspec.convert(decode_message(data)["marks"], states.Marks))
         # the view of then comes first, before any for a cold cache
         self.requested_at, self._checkpoint_looked_for = self.clock.now(), len(self.log)
 
@@ -604,25 +596,15 @@ class Session:
         """Go back to a checkpoint, and return the one of the present that is made before."""
         async with self.changing:
             there = await self.store.load_checkpoint(self.id, id)
-            entries, _ = await self.in_thread(partial(self._decoded, there.entries))
-            pages = {page for _, _, marks in there.provider_views for page in _marks.decode(marks)[1]}
-            then = [base.StoredVerdict(b"", PAGES, page) for page in pages]
-            await self.in_thread(partial(self.intake.take, then, entries))
-            before, same = self.log.humans, self.log.common_prefix(entries)
-            for at in before[: bisect_left(before, same)]:  # that behind the newest message of then may have come later
-                entries[at].recalled = entries[at].recalled or self.log.entries[at].recalled
-            closings, _ = states.cuts_of(one.state for one in there.provider_views)
+            entries, derived = await self.in_thread(partial(self._decoded, there.entries))
+            closings, _ = states.cuts_of(data for _, data in there.activations)
             filled = await self.in_thread(partial(self.log.beside(entries, closings).fill, entries))
             back = partial(self.foreground.change, partial(self._go_back, filled, there))
             id = there.checkpoint.id
             now = self.present(f"before restoring {id}")
             made = await finish_despite_cancellation(self.store.restore(self.id, id, back, now))
             await self.worker.recall()
-            placed = in_turns(list(enumerate(self.log.entries)))
-            rows = [(at, row) async for at, entry in placed for row in self.intake.beside(entry, at)]
-            if rows:
-                warning = "rules and pages could not be kept; rules are asked for again when it is opened"
-                await self.keep(partial(self.store.save_verdicts, self.id, rows), warning)
+            await self._keep_derived(derived)
         return made
 
     async def keep_pins(self, changed: PinList) -> None:

@@ -1,6 +1,6 @@
 """Sessions travel between any two stores: all of one is a document in the types that JSON has.
 
-Facts of messages and recalled pages travel as base64, states of views as the characters of the same numbers.
+What is known of messages travels as base64, states of views as the characters of the same numbers.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from base64 import b64decode, b64encode
 from typing import Any
 
 from summarizing_context.errors import StoreCorruptError, StoreError
-from summarizing_context.log.entries import PAGES, PASSED, page_name, stored_verdict, unsealed
+from summarizing_context.log.entries import imported, unsealed
 from summarizing_context.messages.reading import check_message, decode_message, encode_message, read_message
 from summarizing_context.settings import Settings
 from summarizing_context.stores import base
@@ -26,12 +26,10 @@ async def export_session(store: base.SessionStore, info: base.SessionInfo) -> tu
     if stored is None:
         raise StoreError(f"session {info.session_id!r} is no longer in the store")
     messages, damaged = list[Any](), list[int]()
-    pages = {one.digest: b64encode(one.verdict).decode() for one in stored.verdicts if one.version == PAGES}
     for seq, entry in enumerate(stored.entries):
         try:
             unsealed(entry.message, entry.facts)
-            facts, page = b64encode(entry.facts).decode(), pages.get(page_name(seq, entry.message))
-            messages.append([decode_message(entry.message), facts, page])
+            messages.append([decode_message(entry.message), b64encode(entry.facts).decode()])
         except StoreCorruptError:
             damaged.append(seq)
     log = [entry.message for entry in stored.entries]
@@ -41,7 +39,7 @@ async def export_session(store: base.SessionStore, info: base.SessionInfo) -> tu
         if damaged or [entry.message for entry in kept.entries] != log[: one.seq]:
             left_out.append(one.id)
             continue
-        views = [(key, state.decode("latin-1"), marks) for key, state, marks in kept.provider_views]
+        views = [(key, state.decode("latin-1")) for key, state in kept.activations]
         checkpoints.append({"name": one.name, "seq": one.seq, "pins": kept.pins, "views": views})
     memories = await store.memories(base.MemoryScope(info.project, info.session_id))
     document = {
@@ -70,16 +68,10 @@ async def import_session(store: base.SessionStore, document: dict[str, Any]) -> 
     settings = Settings(session_id=document["session_id"], project=document["project"])
     name, project = settings.session_id, settings.project
     entries = []
-    for seq, (message, facts, page) in enumerate(document["messages"]):
-        checked = check_message(message)
-        data, kept = encode_message(checked), b64decode(facts)
-        try:
-            unsealed(data, kept)
-        except StoreCorruptError:  # the message was changed in the document: read it again
-            kept = b""
-        verdict = PASSED if read_message(checked).human else None  # no model is asked for rules of an old conversation
-        shown = [] if page is None else [base.StoredVerdict(page_name(seq, data), PAGES, b64decode(page))]
-        entries.append(base.StoredEntry(data, kept, (*stored_verdict(data, verdict), *shown)))
+    for message, facts in document["messages"]:
+        data = encode_message(checked := check_message(message))
+        found = imported(data, b64decode(facts), human=read_message(checked).human)
+        entries.append(base.StoredEntry(data, found))
     there = await store.load(name)
     for ours, its in zip(there.entries if there else (), entries, strict=False):
         if ours.message != its.message and decode_message(ours.message) != decode_message(its.message):
@@ -95,14 +87,12 @@ async def import_session(store: base.SessionStore, document: dict[str, Any]) -> 
         await store.append(name, entries[start : start + 500], lambda: None)
     for range_hash, recipe_hash, *summary, place in document["summaries"]:
         key = base.SummaryKey(range_hash, recipe_hash)
-        places = {key: tuple(place)} if place else base.NOWHERE
-        await store.save_summary(name, key, base.StoredSummary(*summary), places)
+        await store.save_summary(name, key, base.StoredSummary(*summary), tuple(place) if place else None)
     if held <= len(entries):  # else it has gone on further in the store
         known = {(one.name, one.seq) for one in await store.checkpoints(name)}
         for one in document["checkpoints"]:
             if (one["name"], one["seq"]) not in known:
-                made = base.StoredProviderView
-                views = [made(key, state.encode("latin-1"), marks) for key, state, marks in one["views"]]
+                views = [(key, state.encode("latin-1")) for key, state in one["views"]]
                 await store.save_pins(name, one["pins"], lambda: None)
                 then = base.Present(stored.log_version, one["seq"], one["name"], views)
                 await store.save_checkpoint(name, then)

@@ -13,7 +13,6 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, Protocol
 
 Committed = Callable[[], None]  # called on the event loop once a write is durable, before its awaitable resolves
@@ -32,29 +31,18 @@ class SummaryKey(NamedTuple):
     recipe_hash: str  # hex
 
 
-Places = Mapping[SummaryKey, tuple[int, int]]  # the log entries, start and stop, for which a summary stands
-
-NOWHERE: Places = MappingProxyType({})
-
-
-class StoredVerdict(NamedTuple):
-    """What was found about one message: the rules in it, as a model said, or a page of the past behind it. The store
-    does not look into it."""
-
-    digest: bytes  # names the message by its bytes
-    version: str  # of how it was asked for
-    verdict: bytes
+Place = tuple[int, int]  # the log entries, start and stop, for which a summary stands
 
 
 class StoredEntry(NamedTuple):
     """One log entry as the store keeps it; the store looks into neither part."""
 
     message: bytes  # JSON, as received
-    facts: bytes  # what was derived from it when it was added, so that reopening need not parse the message
-    verdicts: Sequence[StoredVerdict] = ()  # to be written with it; `load` returns them apart from the entries
+    facts: bytes  # what is known of it: reopening need not parse the message, nor ask about it again
 
 
 Entries = Sequence[StoredEntry]
+Activations = Sequence[tuple[str, bytes]]  # states by provider keys, the newest last; the store looks into neither
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +55,7 @@ class StoredSummary:
     output_tokens: int
 
 
-UsedSummary = tuple[StoredSummary, tuple[int, int] | None]  # with the log entries for which it stands, if known
+UsedSummary = tuple[StoredSummary, Place | None]  # the place if it is known
 
 
 class StoredFailure(NamedTuple):
@@ -98,15 +86,14 @@ class StoredActivation(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredSession:
-    """All that reopening a session needs. `activations` holds (provider key, state), oldest first."""
+    """All that reopening a session needs."""
 
     session_id: str
     project: str | None
     entries: Entries
-    activations: Sequence[tuple[str, bytes]]
+    activations: Activations
     log_version: int = 0  # how often the log was replaced
     pins: str = ""  # as they were saved
-    verdicts: Sequence[StoredVerdict] = ()  # of every version
     history: Sequence[StoredActivation] = ()  # all of its own, oldest first; none of what it was forked from
     updated_at: str = field(default="", compare=False)  # when its log changed last; ISO 8601, UTC
     failure: StoredFailure = field(default=StoredFailure(), compare=False)
@@ -146,24 +133,13 @@ class Checkpoint:
     created_at: str  # ISO 8601, UTC
 
 
-class StoredProviderView(NamedTuple):
-    """What one provider was shown at a checkpoint; the store looks into neither part."""
-
-    provider_key: str
-    state: bytes  # as `save_activation` keeps it
-    marks: str  # what else the next view depends on
-
-
-ProviderViews = Sequence[StoredProviderView]
-
-
 class Present(NamedTuple):
     """What its writer knows of a session, to be kept as a checkpoint."""
 
     log_version: int  # as in `StoredSession`
     messages: int
     name: str | None
-    views: ProviderViews
+    activations: Activations  # as `save_activation` keeps them
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +148,7 @@ class StoredCheckpoint:
 
     checkpoint: Checkpoint
     entries: Entries
-    provider_views: Sequence[StoredProviderView]  # the newest last
+    activations: Activations
     pins: str = ""  # as the session had saved them
 
 
@@ -278,9 +254,9 @@ class SessionStore(Protocol):
         self, session_id: str, keep: int, entries: Entries, committed: Committed, present: Present | None = None
     ) -> Checkpoint | None:
         """Make the log its own first `keep` entries followed by `entries`, count the replacement, and forget the
-        activation states, the rules from `keep` on and the places of summaries. The old log stays readable to the store
-        (undo, fork) until `purge`, which also ends uses of summaries that were not noted since. Where `present` is
-        given, it is made a checkpoint first, and returned, with the errors of `save_checkpoint`."""
+        activation states and the places of summaries. The old log stays readable to the store (undo, fork) until
+        `purge`, which also ends uses of summaries that were not noted since. Where `present` is given, it is made a
+        checkpoint first, and returned, with the errors of `save_checkpoint`."""
 
     async def save_activation(
         self, session_id: str, provider_key: str, state: bytes, made: NewActivation | None = None
@@ -294,12 +270,9 @@ class SessionStore(Protocol):
     async def save_pins(self, session_id: str, pins: str, committed: Committed) -> None:
         """Keep what a session has pinned, in the place of what it had. Checkpoints and forks keep it too."""
 
-    async def save_verdicts(self, session_id: str, rows: Sequence[tuple[int, StoredVerdict]]) -> None:
-        """Keep what was found about messages that are in the log, each with its place, unless they are kept already."""
-
-    async def save_facts(self, session_id: str, rows: Sequence[tuple[int, bytes]]) -> None:
-        """Put facts, each with the place of its message in the log, in the place of those that were stored with it, for
-        every log that shares the message."""
+    async def save_facts(self, session_id: str, rows: Sequence[tuple[int, StoredEntry]]) -> None:
+        """Put facts, each with its message and the place of that in the log, in the place of those that were stored
+        with it, for every log that shares the message. Where another message stands there now, nothing is done."""
 
     async def save_request(self, session_id: str, budget: int, title: str | None) -> None:
         """Keep the budget of the session's last request, in tokens, and its title. A fork begins with both."""
@@ -308,13 +281,13 @@ class SessionStore(Protocol):
         """Keep the last error of making summaries, and add to the number of those that failed."""
 
     async def find_summaries(
-        self, session_id: str, keys: Sequence[SummaryKey], places: Places = NOWHERE
+        self, session_id: str, keys: Mapping[SummaryKey, Place | None]
     ) -> Mapping[SummaryKey, StoredSummary]:
         """Return those of `keys` that are there, from any session, noted as used by this one at these places. It takes
         no claim; nothing is noted for an unknown session, or where nothing may be written."""
 
     async def save_summary(
-        self, session_id: str, key: SummaryKey, summary: StoredSummary, places: Places = NOWHERE
+        self, session_id: str, key: SummaryKey, summary: StoredSummary, place: Place | None = None
     ) -> StoredSummary:
         """Keep a summary unless its key has one, and return the one that is kept: the first write wins."""
 
@@ -338,19 +311,19 @@ class SessionStore(Protocol):
     # with nothing done, if the log was replaced since.
 
     async def save_checkpoint(self, session_id: str, present: Present) -> Checkpoint:
-        """Keep the log's first `present.messages` entries and the provider views."""
+        """Keep the log's first `present.messages` entries, the pins, and the activation states of the present."""
 
     async def load_checkpoint(self, session_id: str, id: str) -> StoredCheckpoint:
         """Return a checkpoint with its log."""
 
     async def restore(self, session_id: str, id: str, committed: Committed, present: Present) -> Checkpoint:
         """Make a checkpoint of the present, and return it; then make the log, the pins and the activation states those
-        of `id`, and forget what `replace` does; rules stay of what both begin with."""
+        of `id`, and forget what `replace` does."""
 
     async def fork(self, session_id: str, id: str, new_id: str) -> None:
         """Begin a session that goes on from a checkpoint, with its pins and activation states, and the project,
-        budget, title and used summaries of the session, and the rules of the messages it shares with the present log.
-        No entry is copied: both hold the same rows. Nobody has claimed it. Raises `SessionExistsError`."""
+        budget, title and used summaries of the session. No entry is copied: both hold the same rows. It has no writer
+        yet. Raises `SessionExistsError`."""
 
     async def checkpoints(self, session_id: str) -> list[Checkpoint]:
         """Return the checkpoints of a session, oldest first."""

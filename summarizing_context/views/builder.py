@@ -32,7 +32,6 @@ from summarizing_context.views.view import (
     ActivationRequest,
     ActivationState,
     Change,
-    LogSize,
     Marks,
     ProviderView,
     Reason,
@@ -246,29 +245,27 @@ class Viewer:
 
     def undo(self, key: str, there: ActivationState, budget: int) -> Change | None:
         """The change that takes a provider's view back to an earlier state; None where that view would not fit now."""
-        provider_view = self.provider_views.get(key)
-        if provider_view is None:
-            provider_view = ProviderView(key, there := self._priced(there), self._tail_behind(there))
-        present, bounds = provider_view.state, self._log.bounds()
-        if present.bounds.rewritten == bounds.rewritten:
-            bounds = there.bounds  # else messages were added under another beginning since then
+        log, there = self._log, self._priced(there)
+        provider_view = self.provider_views.get(key) or ProviderView(key, there, self._tail_behind(there))
+        present, now = provider_view.state, log.bounds()
         state = msgspec.structs.replace(
-            self._priced(there),
+            there,
             serial=present.serial + 1,
             reason="restored",
             system=present.system,
-            bounds=bounds,
-            held_at=self._log.bounds().rewritten,
-            interruptions=self._log.interruptions_behind(there.stop),
-        ).on(self._log)
+            # as they are now, if messages were added under another beginning since then
+            bounds=there.bounds if present.bounds.rewritten == now.rewritten else now,
+            held_at=now.rewritten,
+            interruptions=log.interruptions_behind(there.stop),
+        ).on(log)
         tail = self._tail_behind(state)
         above = self.system_rows.tokens + state.head_tokens
-        extend_tail(self._log, tail, budget - above)
+        extend_tail(log, tail, budget - above)
         before, after = self.tokens(key, budget)[0], above + tail.tokens
         if after > budget:
             return None
         report = ActivationReport(True, "restored", before, after, before - after)
-        return Change(provider_view, present, state, tail, report, self._log_size)
+        return Change(provider_view, present, state, tail, report, (log.history_tokens, len(log)))
 
     def replaced(self, old: MessageLog, same: int) -> None:
         """The `old` log was replaced behind its first `same` entries: a view that covers no change goes on, the others
@@ -282,8 +279,8 @@ class Viewer:
                 view.pending, view.pins_changed = "log_replaced", bool(self._log.pinned.texts)
                 view.attempted = None
             elif view.attempted is not None:
-                now, was = self._log_size, view.attempted
-                view.attempted = min(now[0], was[0]), min(now[1], was[1])
+                tokens, messages = view.attempted
+                view.attempted = min(self._log.history_tokens, tokens), min(len(self._log), messages)
         self._keep_shown()
 
     def change(
@@ -308,8 +305,8 @@ class Viewer:
         Raises `BudgetError` when the system rows leave no room, or the newest open group does not fit.
         """
         log, system, left = self._log, self.system_rows.name, self._left(budget)
-        view = self._view_for(key, left) or self._kept(self._new_view(key, left))
-        system_tokens, room = budget - left, self._room_of(view, left)
+        view, system_tokens = self._view_at(key, left), budget - left
+        room = self._room_of(view, left)
 
         # what has come about since the last view: another system prompt, calls given up, the end of a turn
         if view.state.system != system:
@@ -360,18 +357,14 @@ class Viewer:
             because = because or ("budget_raised" if now.is_widened else None)
             if because is None:
                 shown = view.beside or before
-                was = Room(shown.room, self._settings).setting_aside(shown.staying)
+                was = Room(shown.room, self._settings, staying=shown.staying)
                 because = "budget_lowered" if room.tokens < was.tokens and tokens <= was.high else "high_water"
             counts = len(plan.tail.items), sum(item.seq >= 0 for item in plan.pins)
         state = msgspec.structs.replace(state, serial=before.serial + 1, reason=because, system=system).on(log)
         sizes = system_tokens + tokens, system_tokens + plan.tokens, tokens - plan.tokens
         report = ActivationReport(True, because, *sizes, *counts)
-        attempted = self._log_size if now.is_attempt else None
+        attempted = (log.history_tokens, len(log)) if now.is_attempt else None
         return Change(view, before, state, plan.tail, report, attempted, plan.pins)
-
-    @property
-    def _log_size(self) -> LogSize:
-        return self._log.history_tokens, len(self._log)
 
     def would_compact(self, key: str, budget: int, reason: Reason | None = None, memories: Sequence[str] = ()) -> bool:
         """Whether the next view would activate, for whatever reason. Changes nothing; raises as `change` does."""
@@ -467,14 +460,12 @@ class Viewer:
         behind much that is not covered, with many rules, or without a model or with a note about a topic, and then the
         past is read again."""
         log, left, much = self._log, self._left(budget), 20_000
-        if (provider_view := self._view_for(key, left)) is None:
+        if (view := self._view_for(key, left)) is None:
             return log.tokens[-1] > much
-        state, tail = provider_view.state, provider_view.tail
-        unread = log.tokens[-1] - log.tokens[tail.next]
-        room = self._room_of(provider_view, left)
-        used = state.head_tokens + tail.tokens + unread
-        task_ended, is_end = moment(self._sources, state, room, used)
-        if reason is not None or used > room.high or is_end or task_ended is not None:
+        state, room = view.state, self._room_of(view, left)
+        unread = log.tokens[-1] - log.tokens[view.tail.next]
+        used = state.head_tokens + view.tail.tokens + unread
+        if reason is not None or used > room.high or any(moment(self._sources, state, room, used)):
             is_kept = self._summaries.by_model or self._sources.truncates
             again = state.leaves_stop if is_kept and focus is None and state.focus is None else 0
             unread += max(log.tokens[-1] - log.tokens[again], 20 * len(log.humans))  # tokens read as quickly as rules
@@ -483,7 +474,7 @@ class Viewer:
     def view(self, key: str, budget: int, activation: ActivationReport | None) -> View:
         """The view as `change` has left it: what came since then is for the next one."""
         left, rows = self._left(budget), self.system_rows
-        self.latest = shown = self._view_for(key, left) or self._kept(self._new_view(key, left))
+        self.latest = shown = self._view_at(key, left)
         self.provider_views.move_to_end(shown.key)
         state, items = shown.state, shown.tail.items
         self._count_repairs(items)
@@ -556,13 +547,12 @@ class Viewer:
         """The closed segments of the newest view, once an activation is near, much has come since the last block, and
         their summaries are there, or cannot be had."""
         latest, log, native = self.latest, self._log, self._native
-        if latest is None or native is None or not self._summaries.is_near or self.only_looks:
-            return None
-        if native.recipe_for(latest.provider) is None:
+        if latest is None or native is None or native.recipe_for(latest.provider) is None:
             return None
         state, cut = latest.state, cut_at(log.segments, latest.tail.next)
         fits = not state.squeeze and state.head_tokens + latest.tail.tokens <= state.room
-        if not fits or cut.leaves_stop <= max(state.stop, latest.tail.start):
+        is_near = self._summaries.is_near and not self.only_looks
+        if not (fits and is_near) or cut.leaves_stop <= max(state.stop, latest.tail.start):
             return None
         known = native.ready(latest.provider)
         since = max([log.leading_count, *(one.stop for one in (*known, state.native) if one is not None)])
@@ -608,7 +598,7 @@ class Viewer:
         state, room = view.state, view.tail.room
         if (room.tokens, room.squeeze, room.cap, room.gives_way) == (tokens or state.room, 0, 0, False):
             return room
-        return Room(tokens or state.room, self._settings).setting_aside(state.staying)
+        return Room(tokens or state.room, self._settings, staying=state.staying)
 
     def _view_for(self, key: str, room: int) -> ProviderView | None:
         """Of the views of a provider that whose room is nearest to this one; None where each is far from it. A view
@@ -625,13 +615,16 @@ class Viewer:
             return nearest
         return nearest if ratio(nearest.state.room) < _OTHER_ROOM else None
 
-    def _kept(self, provider_view: ProviderView) -> ProviderView:
-        self.provider_views[provider_view.key] = provider_view
-        while len(self.provider_views) > MOST_VIEWS:
-            self.provider_views.popitem(last=False)
-            self.reopened = True  # what its provider is shown next does not go on from what it was shown
-        self._keep_shown()
-        return provider_view
+    def _view_at(self, key: str, room: int) -> ProviderView:
+        """The same, or a new one, which is kept."""
+        if (view := self._view_for(key, room)) is None:
+            view = self._new_view(key, room)
+            self.provider_views[view.key] = view
+            while len(self.provider_views) > MOST_VIEWS:
+                self.provider_views.popitem(last=False)
+                self.reopened = True  # what its provider is shown next does not go on from what it was shown
+            self._keep_shown()
+        return view
 
     def _new_view(self, key: str, room: int) -> ProviderView:
         """Return a view for a new room: a smaller one goes on from what the latest of its provider shows, others start

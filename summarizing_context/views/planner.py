@@ -7,6 +7,7 @@ are read off what has come since the newest step of the agent, and never searche
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -32,8 +33,8 @@ from summarizing_context.views.view import (
     Room,
     Tail,
     TailItem,
+    Whole,
     extend_tail,
-    tail_at,
     water_level,
 )
 from summarizing_context.worker.side_calls import NativeBlocks
@@ -107,7 +108,7 @@ class NextView:
         self.tokens = state.head_tokens + tail.tokens
         self.task_ended, self.is_natural_end = moment(self.sources, state, room, self.tokens)
         self.reason = "explicit" if self.task_ended is not None else self.reason
-        self._plans: dict[tuple[Cut, int, int, bool], Plan] = {}
+        self._has_begun = False  # to make plans
 
         # what a decision says beside its plan: an activation was tried, with or without success; this plan waits for
         # a model's summaries, up to the next message
@@ -150,20 +151,17 @@ class NextView:
         tail, keep = self.tail, self.keep_recent
         last, end = tail.marks[-1], tail.tokens
 
-        def nearest(marks: Sequence[Mark]) -> int | None:
+        def nearest(marks: Sequence[Mark]) -> list[int]:
             fair = [mark for mark in marks if end - mark.tokens >= low / 4]
-            kept = [mark for mark in fair if last.items - mark.items >= keep] if keep else fair
-            best = min(kept or fair, key=lambda mark: abs(end - mark.tokens - low), default=None)
-            return None if best is None else best.stop
+            kept = [mark for mark in fair if last.items - mark.items >= keep]
+            return [mark.stop for mark in sorted(kept or fair, key=lambda mark: abs(end - mark.tokens - low))[:1]]
 
         leaf = nearest([mark for mark in tail.marks if mark.stop in self.segment_ends])
-        group = nearest([mark for mark in tail.marks if mark.stop > (leaf or self.state.stop)])
-        stops = [stop for stop in (leaf, group) if stop is not None]
-        if (ended := self.task_ended) is not None:
-            stops = [mark.stop for mark in tail.marks if mark.stop == ended and last.items - mark.items >= keep] + stops
-        beside = self.provider_view.beside
-        if beside is not None and max(tail.start, self.state.stop) < beside.stop <= last.stop:
-            stops = stops if any(stop <= beside.stop for stop in stops) else [beside.stop, *stops]
+        group = nearest([mark for mark in tail.marks if mark.stop > max([self.state.stop, *leaf])])
+        ended = [mark for mark in tail.marks if mark.stop == self.task_ended and last.items - mark.items >= keep]
+        stops = [*(mark.stop for mark in ended), *leaf, *group]
+        if (beside := self.provider_view.beside) is not None and all(beside.stop < stop for stop in stops):
+            stops = [stop for stop in (beside.stop,) if max(tail.start, self.state.stop) < stop <= last.stop] + stops
         return self.cuts(stops)
 
     @cached_property
@@ -188,10 +186,11 @@ class NextView:
         return {segment.stop for segment in self.log.segments[self.state.leaves :] if segment.part + 1 == segment.parts}
 
     def cuts(self, stops: Iterable[int]) -> list[Cut]:
-        """Return the cuts at these ends of groups but the present one; without summaries they cover no segments."""
-        segments, truncates = self.log.segments, self.sources.truncates
-        stops = [stop for stop in stops if stop != self.state.stop]
-        return [Cut(0, 0, stop) if truncates else cut_at(segments, stop) for stop in stops]
+        """Return the cuts at these ends of groups but the present one."""
+        return [self.cut(stop) for stop in stops if stop != self.state.stop]
+
+    def cut(self, stop: int) -> Cut:
+        return Cut(0, 0, stop) if self.sources.truncates else cut_at(self.log.segments, stop)  # the first has none
 
     def leaving(self, messages: int, ends: Container[int] | None = None) -> list[Cut]:
         """Return the cut that leaves so many messages raw, if there is one; where `ends` are given, at one of these."""
@@ -203,8 +202,7 @@ class NextView:
         present = self.state.cut
         if present.stop <= self.log.leading_count:
             return []
-        later = present if self.sources.truncates else cut_at(self.log.segments, present.stop)
-        missing = self.sources.summaries.without_summary(present.leaves)
+        later, missing = self.cut(present.stop), self.sources.summaries.without_summary(present.leaves)
         return [present if missing and missing[0] < later.leaves else later]
 
     def wanted(self) -> list[Cut]:
@@ -228,22 +226,39 @@ class NextView:
     def plan(self, cut: Cut, squeeze: int = 0, since: int = WHOLE_GROUPS, *, gives_way: bool = False) -> Plan:
         """Return what an activation would make at a cut: with nothing squeezed, a header that gives way to messages, or
         everything shrunk (`TIGHT`); of the group behind the cut what came from entry `since` on."""
-        log, sources, state, name = self.log, self.sources, self.state, (cut, squeeze, since, gives_way)
-        if name in self._plans:
-            return self._plans[name]
-        if not self._plans:
+        log, sources, state = self.log, self.sources, self.state
+        if not self._has_begun:
             sources.summaries.begin()
+        self._has_begun = True
         if self.request is not None and self.request.keep_from is not None:
             state = msgspec.structs.replace(state, keep_from=self.request.keep_from)
         room = Room(self.room.tokens, sources.settings, squeeze, gives_way=gives_way)
         staying = None
         if not room.is_bare:
             staying = choose_staying(sources, cut.stop, replace(room, squeeze=0) if squeeze else room)
-            room = room.setting_aside(staying.aside)
+            room = replace(room, staying=staying.aside)
         if since != WHOLE_GROUPS:  # each of few messages
             room = replace(room, cap=int(MESSAGE_SHARE * room.shared))
+
+        # whole stay the newest groups in a third of the room, or the newest one in little more; none where it is tight
+        stop, length = cut.stop, len(log)
+        whole = Whole(length, length)
+        if not squeeze and length > stop:
+            first = bisect_left(log.tokens, log.tokens[length] - 1 / 3 * room.shared, lo=stop, hi=length)
+            if first < length and (begun := log.group_start(first)) < first:
+                first = log.group_stop(begun)
+            newest, _ = log.newest_group
+            if newest < first and log.tokens[length] - log.tokens[newest] <= room.newest_share:
+                first = newest
+            whole = Whole(max(stop, first), length)
         while True:
-            tail = tail_at(log, sources.price, cut.stop, room, since)
+            tail = Tail(stop, room, sources.price, log.bounds(), since=since, whole=whole)
+            # where it is tight, ephemeral messages give way, those before the first group or all; but never the newest
+            if squeeze:
+                most = len(log.ephemeral) - any(at == length and not entry.is_page for at, entry in log.ephemeral[-1:])
+                before = bisect_right(log.ephemeral, stop, key=lambda one: one[0])
+                tail.ephemeral_count = most if room.is_bare or since != WHOLE_GROUPS else min(most, before)
+            extend_tail(log, tail, room.tokens)
             made, pins = ActivationState(focus=state.focus), tuple[TailItem, ...]()
             if staying is not None and tail.tokens <= room.tokens:
                 fair = () if squeeze or gives_way else reversed(self.blocks)
@@ -253,8 +268,8 @@ class NextView:
                 )
             if room.squeeze != TIGHT or since != WHOLE_GROUPS or made.head_tokens + tail.tokens <= room.tokens:
                 break
-            stays = log.staying(cut.stop, len(log))  # all are cut to the same length
-            costs = [log.cost(at) for at in range(cut.stop, len(log)) if at not in stays]
+            stays = log.staying(stop, length)  # all are cut to the same length
+            costs = [log.cost(at) for at in range(stop, length) if at not in stays]
             level = water_level([*costs, inf], room.shared / 2)  # and one more fits; pins and the header take less
             room = replace(room, squeeze=room.squeeze + 2, cap=max(4, int(level)))
         tail.whole = tail.whole._replace(tokens=max(0, int(room.high - made.head_tokens)))
@@ -262,8 +277,7 @@ class NextView:
         shown = {"since": tail.since, "bounds": tail.bounds, "whole": tail.whole}
         known = {field: getattr(state, field) for field in ("keep_from", "interruptions", "counter")}
         made = msgspec.structs.replace(made, room=room.tokens, **shape, **shown, **known)
-        self._plans[name] = Plan(made, tail, pins)
-        return self._plans[name]
+        return Plan(made, tail, pins)
 
 
 def plan_activation(now: NextView) -> Plan | None:
@@ -343,8 +357,34 @@ def plan_activation(now: NextView) -> Plan | None:
         plan = first(now.covered(), lambda _: True) or _overflow(now)
     if plan is not None or tokens > room.tokens:
         return plan
-    shape = _reshaped(now)
-    return _overflow(now) if shape is not None and shape.tokens > room.tokens else shape  # it shows something again
+
+    # nothing more is covered; but pins as they would be chosen now, and memories, with the first view since the context
+    # was opened, where it shows none
+    head, pins, reason, tail = state, tuple[TailItem, ...](), view.pending, now.tail
+    is_repinned = view.pins_changed and len(log) > log.leading_count
+    is_first = not view.last and view.resumed is None and not any(map(memories_in, state.after))
+    if is_repinned or (is_first and now.memories):
+        staying = choose_staying(now.sources, state.stop, Room(tail.room.tokens, settings))
+        other, chosen = write_head(
+            now.sources, state, state.cut, tail, staying, memories=now.memories, keeps_header=True
+        )
+        most = room.tokens if is_repinned else room.high
+        if other != state and tokens + other.pin_tokens - state.pin_tokens <= most:
+            head, pins = other, chosen  # else the next activation will see to it
+            reason = reason or ("explicit" if is_repinned else "restored")
+    if reason is None:
+        return None
+    bounds = state.bounds
+    is_other = head is not state or state.system != now.system or reason in ("budget_lowered", "budget_raised")
+    if is_other or (view.resumed is None and view.has_turn_ended(log)):
+        bounds = log.bounds()
+
+    # the tail without what the bounds make void; the present one, where that shows the same
+    if bounds != tail.bounds or tail.is_stale:
+        tail = Tail(tail.start, tail.room, now.sources.price, bounds, since=tail.since, whole=tail.whole)
+        extend_tail(log, tail)
+    plan = Plan(msgspec.structs.replace(head, bounds=bounds), tail, pins, reason)
+    return _overflow(now) if plan.tokens > room.tokens else plan  # it shows something again
 
 
 def _overflow(now: NextView) -> Plan | None:
@@ -373,36 +413,6 @@ def _overflow(now: NextView) -> Plan | None:
 
     # the newest message without its group, at last without anything else
     start, stop = log.newest_group
-    cut = Cut(0, 0, start) if now.sources.truncates else cut_at(log.segments, start)
     alone = [(BARE, WHOLE_GROUPS)] if stop - start < 2 else [] if start < now.state.stop else [(TIGHT, stop - 1)]
-    made = (now.plan(cut, squeeze, since) for squeeze, since in (*alone, (BARE, stop - 1)))
+    made = (now.plan(now.cut(start), squeeze, since) for squeeze, since in (*alone, (BARE, stop - 1)))
     return next((plan for plan in made if plan.tokens <= room.tokens), None)
-
-
-def _reshaped(now: NextView) -> Plan | None:
-    """What else the next view has to begin with where nothing more is covered."""
-    view, state, sources, tail, log = now.provider_view, now.state, now.sources, now.tail, now.log
-    made, pins, reason = state, tuple[TailItem, ...](), view.pending
-
-    # pins as they would be chosen now; memories, with the first view since the context was opened, where it shows none
-    is_repinned = view.pins_changed and len(log) > log.leading_count
-    is_first = not view.last and view.resumed is None and not any(map(memories_in, state.after))
-    if is_repinned or (is_first and now.memories):
-        staying = choose_staying(sources, state.stop, Room(tail.room.tokens, sources.settings))
-        other, chosen = write_head(sources, state, state.cut, tail, staying, memories=now.memories, keeps_header=True)
-        most = now.room.tokens if is_repinned else now.room.high
-        if other != state and now.tokens + other.pin_tokens - state.pin_tokens <= most:
-            made, pins = other, chosen  # else the next activation will see to it
-            reason = reason or ("explicit" if is_repinned else "restored")
-    if reason is None:
-        return None
-    bounds = state.bounds
-    is_other = made is not state or state.system != now.system or reason in ("budget_lowered", "budget_raised")
-    if is_other or (view.resumed is None and view.has_turn_ended(log)):
-        bounds = log.bounds()
-
-    # the tail without what the bounds make void; the present one, where that shows the same
-    if bounds != tail.bounds or tail.is_stale:
-        tail = Tail(tail.start, tail.room, sources.price, bounds, since=tail.since, whole=tail.whole)
-        extend_tail(log, tail)
-    return Plan(msgspec.structs.replace(made, bounds=bounds), tail, pins, reason)

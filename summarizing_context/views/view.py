@@ -13,8 +13,8 @@ import logging
 from bisect import bisect_left, bisect_right
 from collections.abc import Container, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from math import ceil, inf
+from dataclasses import dataclass, field
+from math import inf
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -36,7 +36,6 @@ from summarizing_context.log.message_log import MessageLog
 from summarizing_context.messages.reading import (
     BESIDE_CONTENT,
     CHAIN,
-    LOADED_TOOLS,
     THINKING_FIELDS,
     Block,
     Message,
@@ -96,7 +95,7 @@ class Room:
     tokens: int
     settings: Settings
     squeeze: int = 0
-    staying: int = 0  # tokens of messages that must stay
+    staying: int = 0  # tokens of messages that must stay, as far as these may
     spare: float = 0.0  # tokens that nothing else takes
     cap: int = 0  # tokens of a message where all would not fit otherwise; 0 where they do
     gives_way: bool = False  # the header, to the messages behind it
@@ -104,22 +103,23 @@ class Room:
     def __post_init__(self) -> None:
         tokens, settings, squeezed = self.tokens, self.settings, 1 << self.squeeze
         self.is_bare = self.squeeze >= BARE  # there is no room for anything but the newest message
+
+        # messages that must stay may take all but the floor: with that an activation can free what it has to
+        self.min_free = 0.12 * tokens
+        self.staying_cap = 0 if self.is_bare else max(0, int(tokens - max(1 / 3 * tokens, 2 * self.min_free, 128)))
+        self.staying = min(self.staying, self.staying_cap)
         self.shared = shared = tokens - self.staying  # what is shared out
 
         # an activation is asked for by a view above `high`, or by an end of work where the room is large; it leaves
         # about `low` of the raw tail, frees `min_free` at least, and shows the newest group whole if that takes no more
         # than its share
         self.low = settings.low_water * shared
-        self.min_free = 0.12 * tokens
         # each request reads the view again: in large rooms that costs more than activations that come earlier
         early = max(0.85 * shared, HIGH_WATER * ENDS_FROM, self.low + self.min_free)
         share = settings.high_water
         self.high = self.staying + (min(HIGH_WATER * shared, early) if share is None else share * shared)
         self.takes_ends = tokens >= ENDS_FROM if settings.natural_ends is None else settings.natural_ends
         self.newest_share = 0.0 if self.squeeze else 0.4 * shared
-
-        # messages that must stay may take all but the floor: with that an activation can free what it has to
-        self.staying_cap = 0 if self.is_bare else max(0, int(tokens - max(1 / 3 * tokens, 2 * self.min_free, 128)))
 
         # a header may take its share; above its target more of it is merged
         least = 0.0 if self.gives_way else 1 / squeezed
@@ -133,10 +133,6 @@ class Room:
         self.keep_cap = int(0.20 * shared / squeezed)
         self.message_share = MESSAGE_SHARE * shared / squeezed
         self.group_share = 0.40 * shared / squeezed
-
-    def setting_aside(self, staying: int) -> Room:
-        """Return the room in which messages that must stay cost so many tokens."""
-        return replace(self, staying=min(staying, self.staying_cap))
 
     def message_cap(self, shown_of_group: int) -> int:
         """Return what the next message of a group may take, of which so much is shown already."""
@@ -176,8 +172,13 @@ def shrink_message(
     if cost < cap:
         by_part = as_one if one == message else _Cutting(message, tokens, price, thinking)
         for each in (by_part, as_one) if 2 * by_part.extras <= cap else (as_one,):  # which has no extras
-            if (cut := each.to(cap)) is not None:
-                return cut
+            share = cap - MESSAGE_TOKENS
+            for attempt in range(9):  # what a cut costs is known only after counting it: aim lower until it fits
+                if (cut := each.within(max(0, share))) is None:
+                    break
+                if (counted := price.message(cut)) <= cap:
+                    return cut, counted
+                share = min(share - 1, share * cap // counted) if attempt < 4 else share // 2
     if mute and cost > cap:
         least = _joined(message, reading, silent=True)
         cost = price.message(least)
@@ -220,17 +221,6 @@ class _Cutting:
         is_many = sum(part.kind in _JOINED for part in self.parts) > 1
         self.least = min(LEAST_CUT, max(self.sizes)) if is_many else 0.0
 
-    def to(self, cap: int) -> tuple[Message, int] | None:
-        """The message with its texts cut until it costs `cap` tokens; None where it cannot, or they are too many."""
-        share = cap - MESSAGE_TOKENS
-        for attempt in range(9):  # what a cut costs is known only after counting it: aim lower until it fits
-            if (cut := self.within(max(0, share))) is None:
-                break
-            if (tokens := self.price.message(cut)) <= cap:
-                return cut, tokens
-            share = min(share - 1, share * cap // tokens) if attempt < 4 else share // 2
-        return None
-
     def within(self, share: int) -> Message | None:
         """The message without thinking, its texts within `share` tokens; None where hardly a word of each could be."""
         share -= self.extras
@@ -238,12 +228,9 @@ class _Cutting:
         level = water_level(self.sizes, share - self.frames - (self.images if keep_media else 0))
         if level < self.least:
             return None
-        sized = zip(self.parts, self.sizes, strict=True)
-        plan = [_Cut(part, size, ceil(size) if size <= level else int(level), self.price) for part, size in sized]
-        message, place = self.message, content_key(self.message)
-        shown = dict(without_wire_content(message))
-        if not self.keeps_thinking:
-            shown = _without_thinking_fields(shown)
+        message, place, sized = self.message, content_key(self.message), zip(self.parts, self.sizes, strict=True)
+        plan = [_Cut(part, size, level, self.price, keep_media) for part, size in sized]
+        shown = dict(without_wire_content(message if self.keeps_thinking else _without_thinking_fields(message)))
 
         # what stands beside the content, in its own form
         beside = [key for key in BESIDE_CONTENT if shown.get(key)]
@@ -274,12 +261,12 @@ class _Cutting:
         texts = [cut for cut in plan if cut.part.kind != "call" and cut.part.block < 0]
         if isinstance(content, list) and not is_result(shown):
             shown[place] = [
-                _cut_block(message, block, blocks[at], keep_media) if at in blocks else block
+                blocks[at].block(message, block) if at in blocks else block
                 for at, block in enumerate(content)
                 if at in blocks or self.keeps_thinking or shape_of(block).kind != "thinking"
             ] or [text_block(message, _LEFT_OUT)]
         elif texts or not is_result(shown):
-            said = _result_text(texts[0], keep_media) if content and texts else ""
+            said = texts[0].result() if content and texts else ""
             media = filter(is_wordless_media, content if keep_media and isinstance(content, list) else ())
             shown[place] = [text_block(message, said), *media] if isinstance(content, list) else said
         return shown
@@ -291,8 +278,9 @@ class _Cut:
 
     part: Part
     size: float
-    cap: int
+    cap: float
     price: Price
+    keep_media: bool
 
     @property
     def is_whole(self) -> bool:
@@ -300,7 +288,27 @@ class _Cut:
 
     def text(self, text: str) -> str:
         """The text within the cap."""
-        return cut_middle(text, int(self.size), self.cap, self.price.count)
+        return cut_middle(text, int(self.size), int(self.cap), self.price.count)
+
+    def result(self) -> str:
+        text = self.text("\n".join(self.part.texts))
+        return text if self.keep_media else "\n".join(filter(None, [text, *_media_left_out([self.part])]))
+
+    def block(self, message: Message, block: Any) -> Any:
+        """The block of the message that the part is, within the cap."""
+        part, known = self.part, read_block(block if isinstance(block, dict) else {})
+        if self.is_whole and (self.keep_media or not part.media):
+            return block
+        if part.kind == "call":
+            return known.changed(self.arguments)
+        if part.kind == "result":
+            return known.saying(_as_result(known, self.result(), self.keep_media))
+        if part.kind == "media" and self.keep_media:
+            return block
+        text = self.text("\n".join(part.texts))
+        if part.kind == "media":
+            text = f"[{known.field or kind_of(block)} left out]" + (f" {text}" if text else "")
+        return known.saying(text) if part.kind == "text" and known.whole else text_block(message, text)
 
     def arguments(self, arguments: Any) -> Any:
         """Arguments within the cap. They keep their form: an object stays an object, JSON text stays JSON text."""
@@ -314,7 +322,7 @@ class _Cut:
             texts = {key: value if isinstance(value, str) else canonical_json(value) for key, value in parsed.items()}
             scale = self.size / max(1, sum(len(key) + len(text) for key, text in texts.items()))
             sizes = {key: len(text) * scale for key, text in texts.items()}
-            level = water_level(list(sizes.values()), self.cap - scale * sum(map(len, texts)))
+            level = water_level(list(sizes.values()), int(self.cap) - scale * sum(map(len, texts)))
             if level >= 1:
                 made = {
                     key: parsed[key] if size <= level else cut_middle(texts[key], int(size), int(level), count)
@@ -323,28 +331,6 @@ class _Cut:
             elif self.cap >= LEAST_KEPT:
                 made = {"…": f"{len(texts)} arguments left out"}
         return canonical_json(made) if isinstance(arguments, str) else made
-
-
-def _cut_block(message: Message, block: Any, cut: _Cut, keep_media: bool) -> Any:
-    part = cut.part
-    if cut.is_whole and (keep_media or not part.media):
-        return block
-    known = read_block(block) if isinstance(block, dict) else None
-    if known is not None and part.kind == "call":
-        return known.changed(cut.arguments)
-    if known is not None and part.kind == "result":
-        return known.saying(_as_result(known, _result_text(cut, keep_media), keep_media))
-    if part.kind == "media" and keep_media:
-        return block
-    text = cut.text("\n".join(part.texts))
-    if known is not None and part.kind == "media":
-        text = f"[{known.field or kind_of(block)} left out]" + (f" {text}" if text else "")
-    return known.saying(text) if known is not None and part.kind == "text" else text_block(message, text)
-
-
-def _result_text(cut: _Cut, keep_media: bool) -> str:
-    text = cut.text("\n".join(cut.part.texts))
-    return text if keep_media else "\n".join(filter(None, [text, *_media_left_out([cut.part])]))
 
 
 def _as_result(block: Block, said: str, keep_media: bool = False) -> Any:
@@ -378,9 +364,7 @@ def _joined(message: Message, reading: Reading, *, thinking: bool = False, silen
         return "{}" if isinstance(arguments, str) else {}
 
     bare = without_extras(message) if any(part.kind == "extra" for part in parts) else message
-    bare = without_metadata(without_wire_content(bare), LOADED_TOOLS)
-    if not thinking:
-        bare = _without_thinking_fields(bare)
+    bare = without_wire_content(bare if thinking else _without_thinking_fields(bare))
     made: Message = {key: value for key, value in bare.items() if key not in BESIDE_CONTENT}
     words = said([part for part in parts if part.kind in _JOINED and not part.whole])
     if is_result(message):
@@ -647,32 +631,6 @@ def extend_tail(log: MessageLog, tail: Tail, most: float = inf) -> None:
         tail.take(groups, closed=closed, most=most)
 
 
-def tail_at(log: MessageLog, price: Price, stop: int, room: Room, since: int) -> Tail:
-    """Return the tail from entry `stop` on, by the log's bounds of now; one that has no room not to its end."""
-    length = len(log)
-
-    # whole stay the newest groups in a third of the room, or the newest one in little more; none where it is tight
-    whole = Whole(length, length)
-    if not room.squeeze and length > stop:
-        first = bisect_left(log.tokens, log.tokens[length] - 1 / 3 * room.shared, lo=stop, hi=length)
-        if first < length and (begun := log.group_start(first)) < first:
-            first = log.group_stop(begun)
-        newest, _ = log.newest_group
-        if newest < first and log.tokens[length] - log.tokens[newest] <= room.newest_share:
-            first = newest
-        whole = Whole(max(stop, first), length)
-
-    tail = Tail(stop, room, price, log.bounds(), since=since, whole=whole)
-    # where it is tight, ephemeral messages give way, those before the first group or all; but never the newest message
-    if room.squeeze >= TIGHT:
-        last = log.ephemeral[-1:]
-        most = len(log.ephemeral) - any(before == length and not entry.is_page for before, entry in last)
-        before = bisect_right(log.ephemeral, stop, key=lambda one: one[0])
-        tail.ephemeral_count = most if room.is_bare or since != WHOLE_GROUPS else min(most, before)
-    extend_tail(log, tail, room.tokens)
-    return tail
-
-
 logger = logging.getLogger(__name__)
 
 Reason = Literal[
@@ -828,9 +786,9 @@ class ActivationState(msgspec.Struct, frozen=True, omit_defaults=True):
         return [*native, *self.before, *header, *self.after]
 
 
-def encode_state(state: ActivationState) -> bytes:
-    """A state as the store keeps it."""
-    return encode_message(msgspec.to_builtins(state))
+def encode_state(state: ActivationState, **more: object) -> bytes:
+    """A state as the store keeps it; in a checkpoint with the marks of its view."""
+    return encode_message({**msgspec.to_builtins(state), **more})
 
 
 UNREADABLE = (StoreCorruptError, msgspec.ValidationError, ValueError)  # the last for half a character in a name

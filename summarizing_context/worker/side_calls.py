@@ -2,11 +2,11 @@
 
 Rules are asked for many messages at a time. The reply has a line for each rule: `- [n] must "quote"` or
 `- [n] prefer "quote"`, where n is the place of the message in the request, `- [n] ends "quote"` for an earlier rule
-that message n takes back, and `- [n] task "quote"` for what is no rule. What else stands there, and what nobody typed,
-is dropped. A reply without any such line is `none`, or says nothing. The verdict on a message is kept beside the log,
+that message n takes back, and `- [n] task "quote"` for what is no rule. What else stands there, and what no human
+typed, is dropped. A reply without any such line is `none`, or says nothing. The verdict on a message is kept with it,
 so each message is asked about once. The log alone says which messages go into one request, and the store keeps the
-reply under what was asked: the same log in another session asks nobody. A call that fails is tried again after a while;
-a reply that cannot be read is not, by any session: cues go on to serve for its messages.
+reply under what was asked: the same log in another session asks no model. A call that fails is tried again after a
+while; a reply that cannot be read is not, by any session: cues go on to serve for its messages.
 
 The block is asked for shortly before an activation that may show it. What is sent is what the last view has sent, up to
 the end of a closed segment: the provider takes it as it took the view. The store keeps it under what it covers. An
@@ -26,19 +26,19 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from summarizing_context.errors import StoreError, SummarizerNotReady, SummarizerRefused
+from summarizing_context.errors import SummarizerNotReady, SummarizerRefused
 from summarizing_context.extraction.rules import Rule
 from summarizing_context.log.entries import PASSED, Entry, Verdict, output_hash, recipe_hash
 from summarizing_context.messages.reading import encodable
 from summarizing_context.messages.redaction import redact_reading
 from summarizing_context.messages.rendering import render_typed
 from summarizing_context.messages.text import flat
-from summarizing_context.stores.base import SummaryKey
+from summarizing_context.stores.base import StoredEntry, SummaryKey
 from summarizing_context.summarizers.base import SummaryReply
 from summarizing_context.summarizers.native import Compactor, NativeRequest
 from summarizing_context.summarizers.resilience import ResilientSummarizer
 from summarizing_context.summarizers.sdk import Fault
-from summarizing_context.worker.worker import Worker
+from summarizing_context.worker.worker import Worker, guarded
 
 _TYPED = 8_000  # characters that are enough for a request
 _SEGMENTS = 8  # that a message waits for at most, and no more than stand before its own
@@ -116,8 +116,8 @@ def _words(quote: str) -> str:
 class RuleCalls:
     """Has a model read what a human typed in one session for standing rules."""
 
-    def __init__(self, worker: Worker) -> None:
-        self._worker = worker
+    def __init__(self, worker: Worker, stored: Callable[[Entry], StoredEntry]) -> None:
+        self._worker, self._stored = worker, stored  # what the store keeps of an entry
         worker.beside["rules"] = (lambda: worker.caller.ready_in() == 0.0 and self._batch_stop() is not None), self.ask
         self._begun = -1, 0  # version of the log, and where the messages end that are asked about at present
 
@@ -199,11 +199,8 @@ class RuleCalls:
             verdicts |= await background.run(partial(_read_reply, reply, spoken, earlier))
 
         await log.foreground.thawed()
-        kept = log.judge(verdicts)  # of messages that are still in the log
-        try:
-            await self._worker.store.save_verdicts(self._worker.settings.session_id, kept)
-        except StoreError as error:
-            logger.warning("verdicts on standing rules could not be kept", exc_info=error)
+        kept = [(index, self._stored(log.entries[index])) for index in log.judge(verdicts)]
+        await guarded(self._worker.store.save_facts(self._worker.settings.session_id, kept))
 
 
 class NativeBlock(msgspec.Struct, frozen=True):

@@ -36,7 +36,7 @@ from summarizing_context.messages.rendering import (
 )
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.settings import Settings
-from summarizing_context.stores.base import NOWHERE, Places, SessionStore, StoredFailure, StoredSummary, SummaryKey
+from summarizing_context.stores.base import Place, SessionStore, StoredFailure, StoredSummary, SummaryKey
 from summarizing_context.summarizers.base import Caller, SummaryJob, SummaryReply
 from summarizing_context.summarizers.extractive import key_lines, summarize_extractively
 from summarizing_context.summarizers.prompts import in_use
@@ -113,11 +113,11 @@ _held_keys: WeakValueDictionary[tuple[int, Hashable, SummaryKey], asyncio.Lock] 
 
 
 async def guarded(work: Awaitable[Found]) -> Found | None:
-    """A store that fails costs what it would share with other sessions and processes, and nothing else."""
+    """A store that fails costs what it would keep beside the log, and nothing else."""
     try:
         return await work
     except StoreError as error:
-        logger.warning("summaries and errors are not shared for now", extra={"cause": repr(error)})
+        logger.warning("summaries, rules and errors are not kept for now", extra={"cause": repr(error)})
         return None
 
 
@@ -293,18 +293,18 @@ class Worker:
 
     # what the store shares
 
-    async def find(self, keys: Iterable[SummaryKey], places: Places = NOWHERE) -> Mapping[SummaryKey, StoredSummary]:
-        """Return what the store has under these keys, and have it note their use."""
+    async def find(self, keys: Mapping[SummaryKey, Place | None]) -> Mapping[SummaryKey, StoredSummary]:
+        """Return what the store has under these keys, and have it note their use at these places."""
         if not self.recipe.shared:
             return {}
-        return await guarded(self.store.find_summaries(self.settings.session_id, list(keys), places)) or {}
+        return await guarded(self.store.find_summaries(self.settings.session_id, keys)) or {}
 
-    async def keep(self, key: SummaryKey, reply: SummaryReply, rank: int = 0, places: Places = NOWHERE) -> str:
+    async def keep(self, key: SummaryKey, reply: SummaryReply, rank: int = 0, place: Place | None = None) -> str:
         """Keep a reply in the store, and return the text that is kept: the first under a key stays."""
         if not self.recipe.shared:
             return reply.text
         made = StoredSummary(reply.text, rank, reply.input_tokens or 0, reply.output_tokens or 0)
-        kept = await guarded(self.store.save_summary(self.settings.session_id, key, made, places))
+        kept = await guarded(self.store.save_summary(self.settings.session_id, key, made, place))
         return reply.text if kept is None else kept.text
 
     @asynccontextmanager
@@ -320,7 +320,7 @@ class Worker:
     async def answered_once(self, key: SummaryKey, ask: Callable[[], Awaitable[SummaryReply]]) -> str:
         """Return the reply that the store has under a key, else what `ask` returns, kept there."""
         async with self.held(key):
-            if found := await self.find([key]):
+            if found := await self.find({key: None}):
                 return found[key].text
             return await self.keep(key, await ask())
 
@@ -346,8 +346,8 @@ class Worker:
                     await self.before_call()
                     reply = await self.caller.summarize(job)
                 self._trouble, duration = None, self.clock.now() - asked
-                places = {key: (job.start, job.stop)} if summaries.hash_of(node) == want.hash else NOWHERE
-                text = await self.keep(key, reply, job.rank, places)
+                place = (job.start, job.stop) if summaries.hash_of(node) == want.hash else None
+                text = await self.keep(key, reply, job.rank, place)
                 await self.log.foreground.thawed()
                 summaries.add(node, want.hash, text)
                 usage = {name: getattr(reply, name) for name in ("input_tokens", "output_tokens", "cached_tokens")}
@@ -385,12 +385,12 @@ class Worker:
         """Take what the store has already for these nodes."""
         # keys and places are taken now, for the log may change meanwhile; the entries place a summary for a search
         wants = [Want(node, hash) for node in nodes if (hash := self.summaries.hash_of(node)) is not None]
-        keys = {self._key(want): (want, self.summaries.entries(want.node)) for want in wants}
-        found = await self.find(keys, {key: (place.start, place.stop) for key, (_, place) in keys.items()})
+        keys, entries = {self._key(want): want for want in wants}, self.summaries.entries
+        places = {key: (entries(want.node).start, entries(want.node).stop) for key, want in keys.items()}
+        found = await self.find(places)
         await self.log.foreground.thawed()
         for key, summary in found.items():
-            want, _ = keys[key]
-            self.summaries.add(want.node, want.hash, summary.text)
+            self.summaries.add(keys[key].node, keys[key].hash, summary.text)
 
     def _prepare(self, node: Node, key: SummaryKey) -> Callable[[], SummaryJob]:
         """Take now what a job is made from, and return what makes it, in any thread, while the log may change."""

@@ -68,8 +68,10 @@ async def test_rules_that_a_model_found_are_kept_with_their_log_through_restores
         await context.restore(id)
         assert context.standing_rules() == found
     assert [rule.quote for rule in found] == [QUOTE]
-    async with begun(**kept, of=Settings, read_only=True) as context:
-        assert context.standing_rules() == found
+    other_counter = {"count_tokens": lambda text: len(text) // 3}  # what it counted is derived again
+    for options in ({"read_only": True}, other_counter, {"read_only": True}):
+        async with begun(**kept, of=Settings, **options) as context:
+            assert context.standing_rules() == found
     async with begun(**kept, summarizer=(again := reader(rule_of(QUOTE)))) as context:
         await context.wait_idle(60)
         assert (context.standing_rules(), again.jobs) == (found, [])

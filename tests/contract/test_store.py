@@ -36,7 +36,9 @@ async def test_entries_come_back_in_order_and_byte_for_byte(store):
 async def test_facts_are_replaced_beside_their_messages_on_every_branch_of_the_log(store):
     await store.append("s", entries("a", "b", "c"), nothing)
     await store.replace("s", 2, entries("d"), nothing)  # "d" lies on another branch than "a" and "b"
-    await store.save_facts("s", [(1, b"facts of B"), (2, b"facts of D")])
+    found = [base.StoredEntry(name, b"facts of " + name.upper()) for name in (b"b", b"d", b"c")]
+    await store.save_facts("s", [(1, found[0]), (2, found[1])])
+    await store.save_facts("s", [(0, found[1]), (2, found[2])])  # other messages stand there
     await store.save_facts("s", [])
     kept = [(entry.message, entry.facts) for entry in (await store.load("s")).entries]
     assert kept == [(b"a", b"facts of a"), (b"b", b"facts of B"), (b"d", b"facts of D")]
@@ -44,32 +46,6 @@ async def test_facts_are_replaced_beside_their_messages_on_every_branch_of_the_l
 
 def memory(content: str) -> base.StoredMemory:
     return base.StoredMemory("", content, {}, "", "")
-
-
-def rule(name: str, version: str = "v1") -> base.StoredVerdict:
-    return base.StoredVerdict(name.encode(), version, f"rules of {name}".encode())
-
-
-def said(names: str) -> list[base.StoredEntry]:
-    """Messages that humans wrote; a dot is somebody else's."""
-    return [base.StoredEntry(name.encode(), b"", () if name == "." else (rule(name),)) for name in names]
-
-
-async def test_rules_come_back_in_the_order_of_the_log_and_are_forgotten_with_their_messages(store):
-    """Those of several versions stand side by side, and the first write wins."""
-    a, b, c, d, later = *map(rule, "abcd"), rule("b", "v2")
-    other = a._replace(verdict=b"other")
-    for write, values, kept in (
-        (store.append, (said("b.a"), nothing), (b, a)),
-        (store.append, (said("cb"), nothing), (b, a, c)),
-        (store.save_verdicts, ([(0, later), (2, other)],), (b, later, a, c)),
-        (store.save_verdicts, ([],), (b, later, a, c)),
-        (store.replace, (3, said("db"), nothing), (b, later, a, d)),
-        (store.replace, (0, said("b"), nothing), (b,)),
-    ):
-        await write("s", *values)
-        assert (await store.load("s")).verdicts == kept
-        assert (await store.load("t")).verdicts == ()
 
 
 async def test_logs_of_sessions_are_apart(store):
@@ -258,7 +234,7 @@ async def test_what_is_opened_to_be_read_is_not_written(path):
         await store.append("s", entries("a"), nothing)
         await store.save_summary("s", key(1), summary("text"))
     async with opened(path, read_only=True) as store:
-        assert await store.find_summaries("s", [key(1)]) == {key(1): summary("text")}
+        assert await store.find_summaries("s", {key(1): None}) == {key(1): summary("text")}
         for write, given in ((store.claim, ()), (store.append, (entries("b"), nothing)), (store.delete_session, ())):
             with pytest.raises(StoreReadOnlyError):
                 await write("s", *given)
@@ -269,7 +245,7 @@ async def test_the_first_summary_of_a_key_wins_and_is_returned(store):
     assert await store.save_summary("s", key(1), summary("first")) == summary("first")
     assert await store.save_summary("t", key(1), summary("second")) == summary("first")
     assert await store.save_summary("t", key(1, "another recipe"), summary("other")) == summary("other")
-    found = await store.find_summaries("t", [key(1), key(1, "another recipe"), key("missing")])
+    found = await store.find_summaries("t", dict.fromkeys([key(1), key(1, "another recipe"), key("missing")]))
     assert found == {key(1): summary("first"), key(1, "another recipe"): summary("other")}
 
 
@@ -279,24 +255,24 @@ async def test_summaries_that_a_session_has_or_finds_are_its_own_until_its_log_i
     """They come in the order of the log with their places."""
     first, second, odd = (summary(text) for text in ("first", "second", "of no session"))
     await store.append("s", numbered(9), nothing)
-    await store.save_summary("s", key(2), second, {key(2): (4, 9)})
-    await store.save_summary("s", key(1), first, {key(1): (0, 4)})
+    await store.save_summary("s", key(2), second, (4, 9))
+    await store.save_summary("s", key(1), first, (0, 4))
     await store.save_summary("nobody", key(3), odd)
-    await store.find_summaries("t", [key(1), key(3), key(4)])
-    await store.find_summaries("unknown", [key(1)])
+    await store.find_summaries("t", dict.fromkeys([key(1), key(3), key(4)]))
+    await store.find_summaries("unknown", {key(1): None})
     own = [(key(1), (first, (0, 4))), (key(2), (second, (4, 9)))]
     assert list((await store.summaries_of("s")).items()) == own
     assert await store.summaries_of("t") == {key(1): (first, None), key(3): (odd, None)}
     listed = {one.session_id: (one.summaries, one.input_tokens, one.output_tokens) for one in await store.sessions()}
     assert listed == dict.fromkeys("st", (2, 2 * first.input_tokens, 2 * first.output_tokens))
     await store.replace("s", 4, entries("x"), nothing)
-    await store.find_summaries("s", [key(1)], {key(1): (0, 4)})
+    await store.find_summaries("s", {key(1): (0, 4)})
     await store.purge()
     assert list((await store.summaries_of("s")).items()) == own[:1]
-    assert await store.find_summaries("s", [key(2)]) == {}
+    assert await store.find_summaries("s", {key(2): None}) == {}
     for deleted, left in (("s", {key(1): first}), ("t", {})):
         await store.delete_session(deleted)
-        assert await store.find_summaries("nobody", [key(1)]) == left
+        assert await store.find_summaries("nobody", {key(1): None}) == left
 
 
 async def test_closing_finishes_what_is_queued_and_leaves_no_thread(where):

@@ -5,16 +5,11 @@ import asyncio
 import pytest
 
 from summarizing_context.errors import CheckpointNotFoundError, SessionExistsError, StoreError, StoreLockedError
-from summarizing_context.stores.base import Present, StoredEntry, StoredProviderView, StoredVerdict
+from summarizing_context.stores.base import Present, StoredEntry
 from tests.contract.store_builders import entries, is_there, key, log_of, nothing, numbered, opened, sql, summary, texts
 
 pytestmark = pytest.mark.usefixtures("backend")
-SHOWN = [StoredProviderView("p", b"state", "marks"), StoredProviderView("q", b"\xff\x00", "{}")]
-
-
-def ruled(name: str) -> StoredEntry:
-    """An entry with a rule in it."""
-    return StoredEntry(name.encode(), b"", (StoredVerdict(name.encode(), "v1", b"rule"),))
+SHOWN = [("p", b"state"), ("q", b"\xff\x00")]
 
 
 async def test_a_checkpoint_comes_back_as_it_was_kept(store):
@@ -23,7 +18,7 @@ async def test_a_checkpoint_comes_back_as_it_was_kept(store):
     assert (made.name, made.seq) == ("name", 3)
     await store.append("s", entries("m5"), nothing)
     found = await store.load_checkpoint("s", made.id)
-    assert (found.checkpoint, texts(found), found.provider_views) == (made, ["m0", "m1", "m2"], SHOWN)
+    assert (found.checkpoint, texts(found), found.activations) == (made, ["m0", "m1", "m2"], SHOWN)
     assert await store.checkpoints("s") == [made]
     assert await store.checkpoints("other") == []
     await store.save_checkpoint("s", Present(0, 4, "name", []))
@@ -48,25 +43,26 @@ async def test_a_checkpoint_of_a_log_that_was_replaced_meanwhile_is_neither_made
     assert (await log_of(store), called, await store.checkpoints("s")) == (["m0"], [], [made])
     assert await store.restore("s", made.id, call, Present(1, 1, "back", []))
     assert (await log_of(store), called) == (whole, [1])
-    assert (await store.load("s")).activations == [(one.provider_key, one.state) for one in SHOWN]
+    assert (await store.load("s")).activations == SHOWN
     old = await store.replace("s", 2, entries("x"), call, Present(2, 5, "old", SHOWN))
     assert (await log_of(store), called, old.seq, old.name) == (["m0", "m1", "x"], [1, 1], 5, "old")
     found = await store.load_checkpoint("s", old.id)
-    assert (texts(found), found.provider_views) == (whole, SHOWN)
+    assert (texts(found), found.activations) == (whole, SHOWN)
 
 
 async def test_what_a_checkpoint_kept_comes_back_in_forks_and_by_a_restore_which_counts_as_a_replacement(where):
-    """A fork shares the rules that the log still has, takes no other name, and has no writer."""
+    """A fork shares what is found out about its messages later, takes no other name, and has no writer."""
     async with opened(where, "t") as store:
         await store.claim("s", project="p")
-        await store.append("s", [ruled("m0"), ruled("m1")], nothing)
+        await store.append("s", numbered(2), nothing)
         await store.append("t", entries("of another"), nothing)
         await store.save_pins("s", "pins of then", nothing)
-        await store.save_summary("s", key(1), summary("text"), {key(1): (0, 1)})
+        await store.save_summary("s", key(1), summary("text"), (0, 1))
         made = await store.save_checkpoint("s", Present(0, 2, "mark", SHOWN))
         await store.fork("s", made.id, "early")
-        await store.replace("s", 1, [ruled("other")], nothing)
+        await store.replace("s", 1, entries("other"), nothing)
         await store.save_pins("s", "pins of now", nothing)
+        await store.save_facts("s", [(0, StoredEntry(b"m0", b"found out"))])
         await store.fork("s", made.id, "fork")
         for taken in ("fork", "s", "t"):
             with pytest.raises(SessionExistsError):
@@ -75,8 +71,8 @@ async def test_what_a_checkpoint_kept_comes_back_in_forks_and_by_a_restore_which
         for name in ("s", "fork"):
             found = await store.load(name)
             assert (texts(found), found.project, found.pins) == (["m0", "m1"], "p", "pins of then")
-            assert list(found.activations) == [(one.provider_key, one.state) for one in SHOWN]
-            assert [one.digest for one in found.verdicts] == [b"m0"]  # of what both logs begin with
+            assert list(found.activations) == SHOWN
+            assert [one.facts for one in found.entries] == [b"found out", b"facts of m1"]
         assert ((await store.load("s")).log_version, present.name, present.seq) == (2, "before", 2)
         before = await store.load_checkpoint("s", "before")
         assert (texts(before), before.pins) == (["m0", "other"], "pins of now")
@@ -89,21 +85,21 @@ async def test_purge_keeps_the_summaries_that_a_checkpoint_stands_on(store):
     for session in ("s", "t"):
         await store.append(session, numbered(4), nothing)
     for name, place in ((1, (0, 2)), (2, (2, 4))):
-        await store.save_summary("s", key(name), summary("text"), {key(name): place})
+        await store.save_summary("s", key(name), summary("text"), place)
     made = await store.save_checkpoint("s", Present(0, 3, None, SHOWN))
     await store.replace("s", 0, entries("x"), nothing)
     await store.purge()
-    assert await store.find_summaries("t", [key(1), key(2)]) == {key(1): summary("text")}
+    assert await store.find_summaries("t", dict.fromkeys([key(1), key(2)])) == {key(1): summary("text")}
     await store.delete_session("t")
     await store.delete_checkpoint("s", made.id)
     await store.purge()
-    assert await store.find_summaries("s", [key(1)]) == {}
+    assert await store.find_summaries("s", {key(1): None}) == {}
 
 
 async def test_purge_keeps_what_a_checkpoint_needs_until_it_is_forgotten(path):
     async with opened(path, "s") as store:
         await store.append("s", entries("m0", "SECRET-ONE", "SECRET-TWO"), nothing)
-        made = await store.save_checkpoint("s", Present(0, 2, None, [StoredProviderView("p", b"SECRET-STATE" * 9, "")]))
+        made = await store.save_checkpoint("s", Present(0, 2, None, [("p", b"SECRET-STATE" * 9)]))
         await store.replace("s", 1, entries("new"), nothing)
         await store.purge()
         assert texts(await store.load_checkpoint("s", made.id)) == ["m0", "SECRET-ONE"]
@@ -139,9 +135,9 @@ async def test_a_deleted_session_is_nowhere_in_the_bytes_of_the_folder(path):
         for i in range(300):  # entries of both sessions lie on the same pages
             await store.append("gone", entries(f"SECRET-LOG-{i} " * 9), nothing)
             await store.append("kept", entries(f"public {i} " * 5), nothing)
-        secret = StoredEntry(b"SECRET-LONG " * 5000, b"", (StoredVerdict(b"SECRET-DIGEST", "v1", b"SECRET-RULE"),))
-        await store.append("gone", [ruled("tulip"), secret], nothing)
-        await store.append("kept", [ruled("tulip")], nothing)
+        secret = StoredEntry(b"SECRET-LONG " * 5000, b"SECRET-FACTS")
+        await store.append("gone", [*entries("tulip"), secret], nothing)
+        await store.append("kept", entries("tulip"), nothing)
         await store.save_activation("gone", "provider", b"SECRET-STATE")
         await store.replace("gone", 100, entries("SECRET-AFTER"), nothing)
         await store.save_activation("gone", "provider", b"SECRET-STATE")
@@ -151,7 +147,7 @@ async def test_a_deleted_session_is_nowhere_in_the_bytes_of_the_folder(path):
         assert not is_there(path, "SECRET")
         assert await store.load("gone") is None
         kept = await store.load("kept")
-        assert (len(kept.entries), kept.verdicts) == (301, ruled("tulip").verdicts)
+        assert (len(kept.entries), kept.entries[-1:]) == (301, entries("tulip"))
     assert not is_there(path, "SECRET")
     assert is_there(path, "public")
 
@@ -206,12 +202,12 @@ async def test_purge_removes_what_no_log_reaches_to_the_last_byte(path):
         await store.save_summary("s", key("new"), summary("still used"))
         await store.save_summary("nobody", key("stray"), summary("SECRET-STRAY"))
         await store.replace("s", 1, entries("after"), nothing)
-        await store.find_summaries("s", [key("new")])
+        await store.find_summaries("s", {key("new"): None})
         assert is_there(path, "SECRET")
         assert await store.purge() >= 200 * 550
         assert not is_there(path, "SECRET")
         assert await log_of(store) == ["kept", "after"]
-        assert set(await store.find_summaries("s", [key("old"), key("new")])) == {key("new")}
+        assert set(await store.find_summaries("s", dict.fromkeys([key("old"), key("new")]))) == {key("new")}
         assert await store.purge() == 0
         await store.append("s", entries("more"), nothing)
         assert await log_of(store) == ["kept", "after", "more"]

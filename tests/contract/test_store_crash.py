@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from summarizing_context.stores.base import Present, Scope, StoredEntry, StoredProviderView
+from summarizing_context.stores.base import Present, Scope, StoredEntry
 from tests.contract.store_builders import bytes_beside, check_index, nothing, opened, sql
 from tests.killed_work import killed
 
@@ -62,7 +62,6 @@ async def change(store: Any, ack: Ack, done: int | None = None) -> None:
     for what, i in islice(changes(), done):
         now = await store.load("s")
         place = now.log_version, len(now.entries)
-        views = [StoredProviderView(name, state, "{}") for name, state in now.activations]
         if what == "append":
             await store.append("s", [make_entry(f"a{i}")], nothing)
         elif what == "replace":
@@ -70,9 +69,9 @@ async def change(store: Any, ack: Ack, done: int | None = None) -> None:
         elif what == "activate":
             await store.save_activation("s", "p", make_state(i))
         elif what == "save":
-            await store.save_checkpoint("s", Present(*place, f"mark {i}", views))
+            await store.save_checkpoint("s", Present(*place, f"mark {i}", now.activations))
         elif what == "restore":
-            await store.restore("s", f"mark {i}", nothing, Present(*place, f"back {i}", views))
+            await store.restore("s", f"mark {i}", nothing, Present(*place, f"back {i}", now.activations))
         else:
             await store.purge()
         ack(what)
@@ -180,7 +179,7 @@ async def held(store: Any) -> list[Any]:
     found = [(names(session.entries), numbers([state for _, state in session.activations]))]
     for mark in await store.checkpoints("s"):
         one = await store.load_checkpoint("s", mark.id)
-        found.append((mark.name, names(one.entries), numbers([view.state for view in one.provider_views])))
+        found.append((mark.name, names(one.entries), numbers([state for _, state in one.activations])))
     return found
 
 

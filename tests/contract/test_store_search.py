@@ -95,11 +95,11 @@ async def test_scopes_are_a_session_a_project_and_all_and_what_a_fork_shares_is_
 
 async def test_summaries_are_found_with_the_messages_they_stand_for(store):
     await store.append("s", say(*"abcdef"), nothing)
-    await store.save_summary("s", key(1), summary("they agreed on tulips"), {key(1): (2, 5)})
+    await store.save_summary("s", key(1), summary("they agreed on tulips"), (2, 5))
     await store.save_summary("s", key(2), summary("tulips, from an older version"))
     (match,) = await found(store, "tulip")
     assert (match.kind, match.start, match.stop, match.text) == ("summary", 2, 5, "they agreed on tulips")
-    await store.find_summaries("s", [key(1)], {key(1): (3, 6)})
+    await store.find_summaries("s", {key(1): (3, 6)})
     (match,) = await found(store, "tulip")
     assert (match.start, match.stop) == (3, 6)
     await store.replace("s", 0, [], nothing)

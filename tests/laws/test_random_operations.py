@@ -10,7 +10,7 @@ import copy
 import os
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -88,13 +88,13 @@ class FaultyStore:
         await self.write("activation", lambda: self.inner.save_activation(session_id, provider_key, state, made))
         self.lost.discard(provider_key)
 
-    async def find_summaries(self, session_id: str, keys: Sequence[Any], places: Any) -> Mapping[Any, Any]:
+    async def find_summaries(self, session_id: str, keys: Mapping[Any, Any]) -> Mapping[Any, Any]:
         self._fail("find", "before")
-        return await self.inner.find_summaries(session_id, keys, places)
+        return await self.inner.find_summaries(session_id, keys)
 
-    async def save_summary(self, session_id: str, key: Any, summary: Any, places: Any) -> Any:
+    async def save_summary(self, session_id: str, key: Any, summary: Any, place: Any) -> Any:
         self._fail("summary", "before")
-        kept = await self.inner.save_summary(session_id, key, summary, places)
+        kept = await self.inner.save_summary(session_id, key, summary, place)
         self._fail("summary", "after")
         return kept
 

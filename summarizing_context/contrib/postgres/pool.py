@@ -14,10 +14,10 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
 from typing import Any
 
-from summarizing_context.contrib.postgres.store import PostgresConnection, PostgresStore, looks, take_claim
+from summarizing_context.contrib.postgres.store import PostgresEngine, PostgresStore, looks, take_claim
 from summarizing_context.errors import SettingsError, StoreError, SummarizerError, SummarizerNotReady
 from summarizing_context.settings import Settings, without_default_cap
-from summarizing_context.stores.base import NOWHERE, Places, SessionStore, StoredSummary, SummaryKey
+from summarizing_context.stores.base import Place, SessionStore, StoredSummary, SummaryKey
 from summarizing_context.stores.relational.store import note_uses, save_summary
 from summarizing_context.summarizers.base import Caller, Summarizer, SummaryJob, SummaryReply
 from summarizing_context.summarizers.providers import make_caller, make_model
@@ -46,7 +46,7 @@ class PostgresRequests:
     async def run(self, query: str, **values: Any) -> Any:
         """Run one query, and return its first row, if it has one."""
 
-        def work(connection: PostgresConnection) -> Any:
+        def work(connection: PostgresEngine) -> Any:
             cursor = connection.run(query, **values)
             return cursor.fetchone() if cursor.description else None
 
@@ -63,7 +63,7 @@ class PostgresRequests:
     async def take(self, recipe: str, most: int) -> list[tuple[SummaryKey, str, bytes]]:
         """Claim requests of a queue; return each with its key, the session that asked, and what it asks."""
 
-        def work(connection: PostgresConnection) -> list[tuple[SummaryKey, str, bytes]]:
+        def work(connection: PostgresEngine) -> list[tuple[SummaryKey, str, bytes]]:
             queue = f"{recipe} {GROUNDING_VERSION}"
             found = connection.run("open_requests", queue=queue, most=most).fetchall()
             asked = [(SummaryKey(*key), session_id, text) for *key, session_id, text in found]
@@ -79,18 +79,16 @@ class PostgresRequests:
                 return None if row is None else str(row[0])
         return None
 
-    async def answer(self, session_id: str, key: SummaryKey, summary: StoredSummary, places: Places) -> None:
+    async def answer(self, session_id: str, key: SummaryKey, summary: StoredSummary, place: Place) -> None:
         """Keep a summary unless there is one, and end its request, in one transaction. It is dropped where its session
         was deleted meanwhile and no other session asks."""
 
-        def work(connection: PostgresConnection) -> None:
-            (asking,) = connection.run("lock_request", **key._asdict()).fetchone() or ([],)
-            if not asking and connection.run("lock_asker", session_id=session_id).fetchone() is None:
-                return
-            save_summary(connection, key, summary)
-            for one in {session_id, *asking}:
-                note_uses(connection, one, [key], places if one == session_id else NOWHERE)
-            connection.run("remove_request", **key._asdict())
+        def work(connection: PostgresEngine) -> None:
+            is_asked = connection.run("lock_request", **key._asdict()).fetchone() is not None
+            if is_asked or connection.run("lock_asker", session_id=session_id).fetchone() is not None:
+                save_summary(connection, key, summary)
+                note_uses(connection, session_id, {key: place})
+                connection.run("remove_request", **key._asdict())
 
         await self._store.submit("ask for summaries", work)
 
@@ -125,7 +123,7 @@ class PoolCaller:
                 await requests.ask(self._session_id, key, self.recipe, json.dumps(asdict(job)).encode())
                 if (error := await requests.wait(key)) is not None:
                     raise SummarizerError(error)
-                if kept := (await self._store.find_summaries(self._session_id, [key])).get(key):
+                if kept := (await self._store.find_summaries(self._session_id, {key: None})).get(key):
                     return SummaryReply(kept.text, kept.input_tokens, kept.output_tokens)
         except StoreError as error:
             raise SummarizerError("the pool's queue is out of reach") from error
@@ -197,15 +195,15 @@ class PoolWorker:
         requests = self._requests
         try:
             job = SummaryJob(**json.loads(text))
-            places = {key: (job.start, job.stop)}
-            if await self._store.find_summaries(session_id, [key], places):  # made by another meanwhile
+            place = job.start, job.stop
+            if await self._store.find_summaries(session_id, {key: place}):  # made by another meanwhile
                 await requests.run("remove_request", **key._asdict())
                 return
             reply = await self._caller.summarize(job)
             made = StoredSummary(reply.text, job.rank, reply.input_tokens or 0, reply.output_tokens or 0)
             while True:  # what was paid for is kept, however long the server is away
                 try:
-                    await requests.answer(session_id, key, made, places)
+                    await requests.answer(session_id, key, made, place)
                     return
                 except StoreError as error:
                     logger.warning("a summary waits to be kept", extra={"cause": type(error).__name__})

@@ -19,7 +19,7 @@ import threading
 import time
 import unicodedata
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -115,17 +115,126 @@ def queries_for(schema: str) -> dict[str, str]:
     return {name: query.replace("?", "%s") for name, query in marked.items()} | tables
 
 
-class PostgresConnection:
-    """A `Connection` for the engine's thread, of this `writer`; None where it only reads."""
+def _plain_words(text: str) -> list[str]:
+    """Return a text as the server indexes it, without accents; it stems and ranks what it gets."""
+    if not text.isascii():
+        spaced = unicodedata.normalize("NFD", indexed_words(text))
+        text = "".join(letter for letter in spaced if unicodedata.category(letter) != "Mn")
+    # the server takes no more than 2,046 bytes of a word
+    return [word[:500] for word in re.sub(r"[\W_]+", " ", text).lower().split()]
 
-    def __init__(self, address: Address, writer: str | None, *, is_leaving: Callable[[], bool]) -> None:
-        self._address = address
-        self._queries = queries_for(address.schema)
-        self._is_leaving = is_leaving
-        self.writer = writer
+
+_LOST = "this host no longer has its lease; nothing was written: open the session again"
+_FULL = "the server has no space left; nothing was written: free some and call again"
+_LOCKED = "another process held a lock for too long; try again, or find out which one holds it"
+_READ_ONLY = "the server refused to write; grant the rights, or use read_only=True"
+
+_BY_STATE: dict[str, tuple[type[StoreError], str]] = {
+    **dict.fromkeys(("53100", "53200"), (errors.StoreFullError, _FULL)),
+    **dict.fromkeys(("55P03", "40P01"), (errors.StoreLockedError, _LOCKED)),
+    **dict.fromkeys(("25006", "42501"), (errors.StoreReadOnlyError, _READ_ONLY)),
+    "57014": (StoreError, "the statement was cancelled; try again"),
+    "XX001": (errors.StoreCorruptError, "the server reports damaged data; restore it from a backup"),
+    "XX002": (errors.StoreCorruptError, "the server reports a damaged index; rebuild it with REINDEX"),
+    "42P01": (StoreError, "a table is missing; was the schema removed while the store was open? Open it again"),
+    "3F000": (StoreError, "the schema is missing; was it removed while the store was open? Open it again"),
+}
+
+
+class PostgresEngine(Engine):
+    """The engine of one address, for one event loop, and its own `Connection`."""
+
+    raw: psycopg.Connection[Any]
+
+    def __init__(self, address: Address, *, read_only: bool) -> None:
+        super().__init__(address.name, read_only=read_only)
+        self._address, self._queries = address, queries_for(address.schema)
+        self.writer = None if read_only else uuid.uuid4().hex
         self._batch = 0  # the number of the transaction
         self._lost_at: float | None = None  # by the clock, while the server cannot be reached
-        self.raw = self._connect()
+        self._ended = threading.Event()
+        self._beating = threading.Thread(target=self._beat, name=f"lease {address.name}", daemon=True)
+
+    def open(self) -> PostgresEngine:
+        """Connect to a store, which is made where there is none."""
+        raw = self.raw = self._connect()
+        schema, writer = self._address.schema, self.writer
+        try:
+            (encoding,) = raw.execute("show server_encoding").fetchone() or ("",)
+            if encoding != "UTF8":
+                raise StoreError(f"{self.name}: the database has the encoding {encoding}; create one with 'UTF8'")
+            with raw.transaction():  # the tables are made whole or not at all
+                if writer is not None:
+                    raw.execute("select pg_advisory_xact_lock(hashtextextended(%s, 0))", [schema])
+                    if raw.execute("select to_regnamespace(%s)", [schema]).fetchone() == (None,):
+                        raw.execute(f"create schema {schema}".encode())
+                if raw.execute("select to_regclass(%s)", [f"{schema}.version"]).fetchone() == (None,):
+                    if writer is None:
+                        words = "there is no store in this schema; open it once without read_only=True to create it"
+                        raise StoreError(f"{self.name}: {words}")
+                    raw.execute(queries_for(schema)["schema"].encode())
+                    raw.execute(f"insert into {schema}.version values ({VERSION:d})".encode())
+                (version,) = raw.execute(f"select number from {schema}.version".encode()).fetchone() or (0,)
+            check_version(int(version), self.name, "name another schema. The store")
+            if writer is not None:
+                host, lease = socket.gethostname(), self._address.lease
+                self.run("add_writer", writer=writer, host=host, pid=os.getpid(), lease=lease)
+                self.run("tidy_writers")
+                self._beating.start()
+        except BaseException:
+            raw.close()
+            raise
+        return self
+
+    def close(self) -> None:
+        """End the claims and the lease of this writer, and the connection."""
+        try:
+            self._ended.set()
+            if self.writer is not None:
+                self._beating.join()
+            for _ in range(2 if self.writer is not None else 0):  # by a second connection where one is lost
+                try:
+                    self.ensure()
+                    self.rollback()
+                    self.run("remove_claims", writer=self.writer)
+                    self.run("remove_writer", writer=self.writer)
+                    break
+                except psycopg.OperationalError:
+                    self.raw.close()
+        finally:
+            self.raw.close()
+
+    def fault(self, error: Exception) -> StoreError | None:
+        """Return the error to raise in place of `error`, its cause unless it may repeat what was to be kept."""
+        if is_connection_lost(error):
+            return unreachable(self._address, error)
+        if isinstance(error, psycopg.DataError):
+            return StoreError(f"{self.name}: the store cannot keep a value ({type(error).__name__})")
+        if not isinstance(error, psycopg.Error):
+            return None
+        state = error.sqlstate or ""
+        kind, text = _BY_STATE.get(state, (StoreError, f"PostgreSQL reported error {state} ({type(error).__name__})"))
+        fault = kind(f"{self.name}: {text}")
+        fault.__cause__ = error
+        return fault
+
+    def may_pass(self, error: Exception) -> bool:
+        return is_connection_lost(error) or isinstance(error, DeadlockDetected | SerializationFailure | UniqueViolation)
+
+    def _beat(self) -> None:
+        """In a thread of its own, whatever the event loop does: renew the lease three times in its length."""
+
+        def renew() -> None:
+            try:
+                self.ensure()
+                self.renew()
+            except Exception as error:
+                logger.warning("a store's lease was not renewed", extra={"cause": type(error).__name__})
+
+        while not self._ended.wait(self._address.lease / 3):
+            self.thread.submit(renew)
+
+    # As a connection.
 
     def rollback(self) -> None:
         if not self.raw.closed and self.raw.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
@@ -217,127 +326,10 @@ class PostgresConnection:
                 self.raw = self._connect()
                 self._lost_at = None
             except psycopg.OperationalError as error:
-                if time.monotonic() >= lost_at + 20.0 or self._is_leaving():
+                if time.monotonic() >= lost_at + 20.0 or self.is_stopping:
                     fault = unreachable(self._address, error)
                     raise fault from fault.__cause__
                 time.sleep(_RETRY)
-
-
-def _plain_words(text: str) -> list[str]:
-    """Return a text as the server indexes it, without accents; it stems and ranks what it gets."""
-    if not text.isascii():
-        spaced = unicodedata.normalize("NFD", indexed_words(text))
-        text = "".join(letter for letter in spaced if unicodedata.category(letter) != "Mn")
-    # the server takes no more than 2,046 bytes of a word
-    return [word[:500] for word in re.sub(r"[\W_]+", " ", text).lower().split()]
-
-
-_LOST = "this host no longer has its lease; nothing was written: open the session again"
-_FULL = "the server has no space left; nothing was written: free some and call again"
-_LOCKED = "another process held a lock for too long; try again, or find out which one holds it"
-_READ_ONLY = "the server refused to write; grant the rights, or use read_only=True"
-
-_BY_STATE: dict[str, tuple[type[StoreError], str]] = {
-    **dict.fromkeys(("53100", "53200"), (errors.StoreFullError, _FULL)),
-    **dict.fromkeys(("55P03", "40P01"), (errors.StoreLockedError, _LOCKED)),
-    **dict.fromkeys(("25006", "42501"), (errors.StoreReadOnlyError, _READ_ONLY)),
-    "57014": (StoreError, "the statement was cancelled; try again"),
-    "XX001": (errors.StoreCorruptError, "the server reports damaged data; restore it from a backup"),
-    "XX002": (errors.StoreCorruptError, "the server reports a damaged index; rebuild it with REINDEX"),
-    "42P01": (StoreError, "a table is missing; was the schema removed while the store was open? Open it again"),
-    "3F000": (StoreError, "the schema is missing; was it removed while the store was open? Open it again"),
-}
-
-
-class PostgresEngine(Engine):
-    """The engine of one address, for one event loop."""
-
-    def __init__(self, address: Address, *, read_only: bool) -> None:
-        super().__init__(address.name, read_only=read_only)
-        self._address = address
-        self._ended = threading.Event()
-        self._beating = threading.Thread(target=self._beat, name=f"lease {address.name}", daemon=True)
-
-    def open(self) -> PostgresConnection:
-        """Return a connection to a store, which is made where there is none."""
-        writer = None if self.read_only else uuid.uuid4().hex
-        connection = PostgresConnection(self._address, writer, is_leaving=lambda: self.is_stopping)
-        schema, raw = self._address.schema, connection.raw
-        try:
-            (encoding,) = raw.execute("show server_encoding").fetchone() or ("",)
-            if encoding != "UTF8":
-                raise StoreError(f"{self.name}: the database has the encoding {encoding}; create one with 'UTF8'")
-            with raw.transaction():  # the tables are made whole or not at all
-                if writer is not None:
-                    raw.execute("select pg_advisory_xact_lock(hashtextextended(%s, 0))", [schema])
-                    if raw.execute("select to_regnamespace(%s)", [schema]).fetchone() == (None,):
-                        raw.execute(f"create schema {schema}".encode())
-                if raw.execute("select to_regclass(%s)", [f"{schema}.version"]).fetchone() == (None,):
-                    if writer is None:
-                        words = "there is no store in this schema; open it once without read_only=True to create it"
-                        raise StoreError(f"{self.name}: {words}")
-                    raw.execute(queries_for(schema)["schema"].encode())
-                    raw.execute(f"insert into {schema}.version values ({VERSION:d})".encode())
-                (version,) = raw.execute(f"select number from {schema}.version".encode()).fetchone() or (0,)
-            check_version(int(version), self.name, "name another schema. The store")
-            if writer is not None:
-                host, lease = socket.gethostname(), self._address.lease
-                connection.run("add_writer", writer=writer, host=host, pid=os.getpid(), lease=lease)
-                connection.run("tidy_writers")
-                self._beating.start()
-        except BaseException:
-            raw.close()
-            raise
-        return connection
-
-    def close(self, connection: PostgresConnection) -> None:
-        """End the claims and the lease of this writer, and the connection."""
-        try:
-            self._ended.set()
-            if connection.writer is not None:
-                self._beating.join()
-            for _ in range(2 if connection.writer is not None else 0):  # by a second connection where one is lost
-                try:
-                    connection.ensure()
-                    connection.rollback()
-                    connection.run("remove_claims", writer=connection.writer)
-                    connection.run("remove_writer", writer=connection.writer)
-                    break
-                except psycopg.OperationalError:
-                    connection.raw.close()
-        finally:
-            connection.raw.close()
-
-    def fault(self, error: Exception) -> StoreError | None:
-        """Return the error to raise in place of `error`, its cause unless it may repeat what was to be kept."""
-        if is_connection_lost(error):
-            return unreachable(self._address, error)
-        if isinstance(error, psycopg.DataError):
-            return StoreError(f"{self.name}: the store cannot keep a value ({type(error).__name__})")
-        if not isinstance(error, psycopg.Error):
-            return None
-        state = error.sqlstate or ""
-        kind, text = _BY_STATE.get(state, (StoreError, f"PostgreSQL reported error {state} ({type(error).__name__})"))
-        fault = kind(f"{self.name}: {text}")
-        fault.__cause__ = error
-        return fault
-
-    def may_pass(self, error: Exception) -> bool:
-        return is_connection_lost(error) or isinstance(error, DeadlockDetected | SerializationFailure | UniqueViolation)
-
-    def _beat(self) -> None:
-        """In a thread of its own, whatever the event loop does: renew the lease three times in its length."""
-
-        def renew() -> None:
-            connection: PostgresConnection = self._connection
-            try:
-                connection.ensure()
-                connection.renew()
-            except Exception as error:
-                logger.warning("a store's lease was not renewed", extra={"cause": type(error).__name__})
-
-        while not self._ended.wait(self._address.lease / 3):
-            self.thread.submit(renew)
 
 
 # What hosts and workers share. Hosts look from time to time, so that a pooler may stand before the server.
@@ -351,7 +343,7 @@ async def looks() -> AsyncIterator[None]:
         look = min(look * 1.5, 5.0)
 
 
-def take_claim(connection: PostgresConnection, key: SummaryKey, seconds: float) -> bool:
+def take_claim(connection: PostgresEngine, key: SummaryKey, seconds: float) -> bool:
     """Claim a key for so many seconds; return False where another living host holds it."""
     values = {**key._asdict(), "writer": connection.writer, "seconds": seconds}
     return connection.run("take_claim", **values).fetchone() is not None
@@ -366,7 +358,7 @@ class PostgresStore(RelationalStore):
 
     _slice = 5_000
     _forgotten = (*RelationalStore._forgotten, "remove_failed_requests")
-    _removals = (*RelationalStore._removals, "left_requests", "requests")
+    _removals = (*RelationalStore._removals, "requests")
 
     def __init__(self, address: str, *, read_only: bool = False) -> None:
         place = read_address(address)
@@ -399,7 +391,7 @@ class PostgresStore(RelationalStore):
 
     # What follows runs in the engine's thread.
 
-    def _read(self, connection: PostgresConnection, work: Work[Result]) -> Result:
+    def _read(self, connection: PostgresEngine, work: Work[Result]) -> Result:
         connection.ensure()
         connection.raw.execute("begin isolation level repeatable read, read only")
         result = work(connection)

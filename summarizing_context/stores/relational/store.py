@@ -1,5 +1,5 @@
-"""What stores on relational databases do alike: sessions, their logs and rules, summaries, and checkpoints; and what
-they find again: messages and summaries by words, texts by vectors, and memories.
+"""What stores on relational databases do alike: sessions, their logs, summaries, and checkpoints; and what they find
+again: messages and summaries by words, texts by vectors, and memories.
 
 A log is listed by a head on a branch; a checkpoint is a head that is kept with what each provider was shown. A writer
 takes a session with a fence, by which later writes see that it is still theirs. A database says how other writers are
@@ -41,13 +41,12 @@ from summarizing_context.concurrency import running_loop
 from summarizing_context.errors import StoreCorruptError, StoreError, StoreReadOnlyError
 from summarizing_context.messages.reading import searchable
 from summarizing_context.stores import base
-from summarizing_context.stores.base import Checkpoint, Committed, MemoryScope, Present, ProviderViews, SummaryKey, now
+from summarizing_context.stores.base import Activations, Checkpoint, Committed, MemoryScope, Present, SummaryKey, now
 
 _MOST_RANKED = 2_500  # rows whose relevance one query works out
 _ALL_ROWS = (-(1 << 63), (1 << 63) - 1)
 _OWN_TABLES = {  # with what names a session in them
-    **dict.fromkeys(("sessions", "checkpoints", "activation_history", "activations"), "session_id"),
-    **dict.fromkeys(("rules", "summary_uses"), "session_id"),
+    **dict.fromkeys(("sessions", "checkpoints", "activation_history", "activations", "summary_uses"), "session_id"),
     **dict.fromkeys(("memories", "memory_marks"), "scope"),
 }
 
@@ -168,7 +167,7 @@ class Engine:
     # What a database does in its own way, in the thread.
 
     open: Callable[[], Any]  # returns a `Connection`
-    close: Callable[[Any], None]  # gives up what the stores hold, and ends the connection
+    close: Callable[[], None]  # gives up what the stores hold, and ends the connection
     fault: Callable[[Exception], StoreError | None]  # returns what to raise in place of one of the database
 
     def may_pass(self, error: Exception) -> bool:
@@ -191,7 +190,7 @@ class Engine:
     def _close(self) -> None:
         with suppress(Exception):  # all that was acknowledged is in the file
             if self._connection is not None:
-                self.close(self._connection)
+                self.close()
 
     def _translated(self, error: Exception) -> Exception:
         """Return the error to raise in place of `error`. The values of a query do not get into it."""
@@ -377,7 +376,7 @@ Values = Mapping[str, Any] | Sequence[Any]
 Result = TypeVar("Result")
 Work = Callable[..., Result]  # on a `Connection`, and on entries where it adds them
 
-VERSION = 3  # of the schema; one version of the package reads and writes one of the schema
+VERSION = 4  # of the schema; one version of the package reads and writes one of the schema
 
 
 class RelationalStore:
@@ -460,9 +459,8 @@ class RelationalStore:
             *head, log_version, project, pins, updated_at, failed, error, at, _, _ = row
             entries = read_entries(connection, Head(*head), self.name)
             states = connection.run("activations", session_id=session_id).fetchall()
-            verdicts = tuple(starmap(base.StoredVerdict, connection.run("verdicts", session_id=session_id)))
             history = list(starmap(base.StoredActivation, connection.run("history", session_id=session_id)))
-            noted = log_version, pins, verdicts, history, updated_at, base.StoredFailure(failed, error, at)
+            noted = log_version, pins, history, updated_at, base.StoredFailure(failed, error, at)
             return base.StoredSession(session_id, project, entries, states, *noted)
 
         return await self.read(work)
@@ -480,7 +478,7 @@ class RelationalStore:
 
         def work(connection: Connection) -> Checkpoint | None:
             made = None if present is None else _keep(connection, session_id, present)
-            put_in_place(connection, session_id, head_of(connection, session_id).cut(keep), keep, new)
+            put_in_place(connection, session_id, head_of(connection, session_id).cut(keep), new)
             return made
 
         return await self.write(session_id, work, committed)
@@ -507,16 +505,12 @@ class RelationalStore:
     async def save_pins(self, session_id: str, pins: str, committed: Committed) -> None:
         await self._run_for("save_pins", session_id, committed, pins=pins)
 
-    async def save_verdicts(self, session_id: str, rows: Sequence[tuple[int, base.StoredVerdict]]) -> None:
-        kept = tuple(rows)
-        await self.write(session_id, lambda connection: _add_verdicts(connection, session_id, kept))
-
-    async def save_facts(self, session_id: str, rows: Sequence[tuple[int, bytes]]) -> None:
-        facts = dict(rows)
+    async def save_facts(self, session_id: str, rows: Sequence[tuple[int, base.StoredEntry]]) -> None:
+        new = tuple(rows)
 
         def work(connection: Connection) -> None:
             for branch, start, stop in head_of(connection, session_id).ranges():
-                found = [(facts[place], branch, place) for place in facts if start <= place < stop]
+                found = [(one.facts, branch, place, one.message) for place, one in new if start <= place < stop]
                 connection.run_many("update_facts", found)
 
         await self.write(session_id, work)
@@ -528,23 +522,23 @@ class RelationalStore:
         await self._run_for("save_failure", session_id, **failure._asdict())
 
     async def find_summaries(
-        self, session_id: str, keys: Sequence[SummaryKey], places: base.Places = base.NOWHERE
+        self, session_id: str, keys: Mapping[SummaryKey, base.Place | None]
     ) -> Mapping[SummaryKey, base.StoredSummary]:
-        wanted = tuple(keys)
+        wanted = dict(keys)
 
         def work(connection: Connection) -> dict[SummaryKey, base.StoredSummary]:
             if not self.read_only:
-                note_uses(connection, session_id, wanted, places)
+                note_uses(connection, session_id, wanted)
             return _find_summaries(connection, wanted)
 
         return await (self.read(work) if self.read_only else self.submit("note uses", work))
 
     async def save_summary(
-        self, session_id: str, key: SummaryKey, summary: base.StoredSummary, places: base.Places = base.NOWHERE
+        self, session_id: str, key: SummaryKey, summary: base.StoredSummary, place: base.Place | None = None
     ) -> base.StoredSummary:
         def work(connection: Connection) -> base.StoredSummary:
             kept = save_summary(connection, key, summary)
-            note_uses(connection, session_id, [key], places)
+            note_uses(connection, session_id, {key: place})
             return kept
 
         return await self.submit("save a summary", work)
@@ -568,17 +562,17 @@ class RelationalStore:
 
     async def load_checkpoint(self, session_id: str, id: str) -> base.StoredCheckpoint:
         def work(connection: Connection) -> base.StoredCheckpoint:
-            checkpoint, head, views, pins = _find(connection, session_id, id)
-            return base.StoredCheckpoint(checkpoint, read_entries(connection, head, self.name), views, pins)
+            checkpoint, head, states, pins = _find(connection, session_id, id)
+            return base.StoredCheckpoint(checkpoint, read_entries(connection, head, self.name), states, pins)
 
         return await self.read(work)
 
     async def restore(self, session_id: str, id: str, committed: Committed, present: Present) -> Checkpoint:
         def work(connection: Connection) -> Checkpoint:
-            _, head, views, pins = _find(connection, session_id, id)
+            _, head, states, pins = _find(connection, session_id, id)
             made = _keep(connection, session_id, present)
-            put_in_place(connection, session_id, head, head_of(connection, session_id).shared(head))
-            _show_again(connection, session_id, views, pins)
+            put_in_place(connection, session_id, head)
+            _show_again(connection, session_id, states, pins)
             return made
 
         return await self.write(session_id, work, committed)
@@ -586,17 +580,15 @@ class RelationalStore:
     async def fork(self, session_id: str, id: str, new_id: str) -> None:
         def work(connection: Connection) -> None:
             connection.run("lock_session", session_id=session_id)  # none removes it, or a checkpoint of it, meanwhile
-            _, head, views, pins = _find(connection, session_id, id)
+            _, head, states, pins = _find(connection, session_id, id)
             if connection.run("session", session_id=new_id).fetchone() is not None:
                 raise errors.SessionExistsError(new_id)
             there = connection.run("session", session_id=session_id).fetchone()
-            branch, stop, below, _, project, *_, budget, title = there
+            _, _, _, _, project, *_, budget, title = there
             connection.run("create_session", session_id=new_id, project=project, now=now(), **head._asdict())
             connection.run("save_request", session_id=new_id, budget=budget, title=title)
             connection.run("copy_uses", session_id=session_id, fork=new_id)
-            shared = Head(branch, stop, below).shared(head)
-            connection.run("copy_verdicts", session_id=session_id, fork=new_id, stop=shared)
-            _show_again(connection, new_id, views, pins)
+            _show_again(connection, new_id, states, pins)
 
         await self.submit("fork a session", work)
 
@@ -800,25 +792,16 @@ class Head(NamedTuple):
         places = [(branch, min(its_stop, stop)) for branch, start, its_stop in self.ranges() if start < stop]
         return Head(0, stop, json.dumps(places))
 
-    def shared(self, other: Head) -> int:
-        """Return how many entries this log and that of another head begin with alike."""
-        shared = 0
-        for (branch, start, stop), (its_branch, _, its_stop) in zip(self.ranges(), other.ranges(), strict=False):
-            if branch == its_branch and shared == start:
-                shared = min(stop, its_stop)
-        return shared
 
-
-def put_in_place(connection: Connection, session_id: str, head: Head, shared: int, entries: base.Entries = ()) -> None:
-    """Let the log be that of a head with entries behind it, which begins with `shared` entries of the log of before."""
-    connection.run("forget_verdicts", session_id=session_id, keep=shared)
+def put_in_place(connection: Connection, session_id: str, head: Head, entries: base.Entries = ()) -> None:
+    """Let the log be that of a head with entries behind it."""
     _write(connection, session_id, head, entries, replaced=1)
     connection.run("remove_activations", session_id=session_id)
     connection.run("age_uses", session_id=session_id)
 
 
 def _write(connection: Connection, session_id: str, head: Head, entries: base.Entries, *, replaced: int = 0) -> None:
-    """Add entries where a head ends, with their words and rules, and let the log end behind them."""
+    """Add entries where a head ends, with their words, and let the log end behind them."""
     if not all(isinstance(part, bytes) for entry in entries for part in (entry.message, entry.facts)):
         raise StoreError("the store takes bytes; it got something else")
     if entries and not head.branch:
@@ -828,7 +811,6 @@ def _write(connection: Connection, session_id: str, head: Head, entries: base.En
     with connection.pipeline():
         connection.run_many("add_entry", [(branch, place, entry.message, entry.facts) for place, entry in places])
         connection.index_texts(((branch << 32) + place, searchable(entry.message)) for place, entry in places)
-        _add_verdicts(connection, session_id, [(place, row) for place, entry in places for row in entry.verdicts])
         connection.run("move_head", session_id=session_id, now=now(), replaced=replaced, **end._asdict())
 
 
@@ -847,12 +829,6 @@ def read_entries(connection: Connection, head: Head, name: str) -> list[base.Sto
     return entries
 
 
-def _add_verdicts(connection: Connection, session_id: str, rows: Sequence[tuple[int, base.StoredVerdict]]) -> None:
-    values = [(session_id, row.digest, row.version, position, row.verdict) for position, row in rows]
-    if values:
-        connection.run_many("add_verdicts", values)
-
-
 def save_activation(connection: Connection, session_id: str, provider_key: str, state: bytes) -> None:
     """Keep a state as the newest of its session, and drop the oldest beyond four."""
     connection.run("save_activation", session_id=session_id, provider_key=provider_key, state=state)
@@ -862,8 +838,8 @@ def save_activation(connection: Connection, session_id: str, provider_key: str, 
 # Summaries
 
 
-def _find_summaries(connection: Connection, keys: Sequence[SummaryKey]) -> dict[SummaryKey, base.StoredSummary]:
-    rows = connection.run("find_summaries", keys=json.dumps(keys))
+def _find_summaries(connection: Connection, keys: Iterable[SummaryKey]) -> dict[SummaryKey, base.StoredSummary]:
+    rows = connection.run("find_summaries", keys=json.dumps(list(keys)))
     return {SummaryKey(*row[:2]): _read_summary(*row[2:]) for row in rows}
 
 
@@ -881,17 +857,17 @@ def save_summary(connection: Connection, key: SummaryKey, summary: base.StoredSu
     return _find_summaries(connection, [key])[key]
 
 
-def note_uses(connection: Connection, session_id: str, keys: Sequence[SummaryKey], places: base.Places) -> None:
+def note_uses(connection: Connection, session_id: str, keys: Mapping[SummaryKey, base.Place | None]) -> None:
     """Note that a session uses those of `keys` that are there; nothing is noted for an unknown session."""
-    listed = [(*key, *places.get(key, (None, None))) for key in keys]
+    listed = [(*key, *(place or (None, None))) for key, place in keys.items()]
     connection.run("note_uses", session_id=session_id, keys=json.dumps(listed))
 
 
 # Checkpoints
 
 
-def _find(connection: Connection, session_id: str, id: str) -> tuple[Checkpoint, Head, ProviderViews, str]:
-    """Return a checkpoint with its log, and the views and pins of then."""
+def _find(connection: Connection, session_id: str, id: str) -> tuple[Checkpoint, Head, Activations, str]:
+    """Return a checkpoint with its log, and the activation states and pins of then."""
     match = base.CHECKPOINT_ID.fullmatch(id)
     name = id if id.isprintable() else None  # what no checkpoint is called; half a character cannot even be asked for
     values = {"session_id": session_id, "id": int(match[1]) if match else None, "name": name}
@@ -901,14 +877,14 @@ def _find(connection: Connection, session_id: str, id: str) -> tuple[Checkpoint,
         has = f"its newest: {', '.join(newest)}" if newest else "it has none yet"
         raise errors.CheckpointNotFoundError(f"session {session_id!r} has no checkpoint of this id or name; {has}")
     number, called, stop, created_at, below, packed, pins = row
-    views = msgspec.msgpack.decode(zlib.decompress(packed), type=list[base.StoredProviderView])
-    return _checkpoint(number, called, stop, created_at), Head(0, stop, below), views, pins
+    states = msgspec.msgpack.decode(zlib.decompress(packed), type=list[tuple[str, bytes]])
+    return _checkpoint(number, called, stop, created_at), Head(0, stop, below), states, pins
 
 
-def _show_again(connection: Connection, session_id: str, views: ProviderViews, pins: str) -> None:
+def _show_again(connection: Connection, session_id: str, states: Activations, pins: str) -> None:
     """Give a session the pins and the activation states of a checkpoint."""
     connection.run("save_pins", session_id=session_id, pins=pins)
-    for key, state, _ in views:
+    for key, state in states:
         save_activation(connection, session_id, key, state)
 
 
@@ -918,8 +894,8 @@ def _keep(connection: Connection, session_id: str, present: Present, *, stop: in
     if log_version != present.log_version:
         raise StoreError(f"the log of session {session_id!r} was replaced meanwhile; try again")
     head = Head(branch, end, below).cut(end if stop is None else stop)
-    packed, created_at = zlib.compress(msgspec.msgpack.encode(present.views), 9), now()
-    kept = {"session_id": session_id, "name": present.name, "now": created_at, "views": packed}
+    packed, created_at = zlib.compress(msgspec.msgpack.encode(present.activations), 9), now()
+    kept = {"session_id": session_id, "name": present.name, "now": created_at, "states": packed}
     (number,) = connection.run("add_checkpoint", **kept, **head._asdict()).fetchone()
     return _checkpoint(number, present.name, head.stop, created_at)
 

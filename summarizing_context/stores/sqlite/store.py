@@ -29,7 +29,7 @@ from summarizing_context.stores.private_files import FILE, make_private_folder, 
 from summarizing_context.stores.relational import store as relational
 from summarizing_context.stores.relational.store import Engine, RelationalStore, Result, Values, Work
 
-_WRITTEN_ANEW = 16 << 20  # bytes; a larger file is not written anew by each deletion
+_REWRITTEN = 16 << 20  # bytes; a larger file is not rewritten by each deletion
 _MERGED = 300  # pages of an index that it merges in one
 
 _TRANSLATED = {  # the shared queries are written for PostgreSQL
@@ -291,7 +291,8 @@ class SqliteEngine(Engine):
         self._identity = _identity(path)
         return connection
 
-    def close(self, connection: Database) -> None:
+    def close(self) -> None:
+        connection: Database = self._connection
         with closing(connection), suppress(sqlite3.Error):  # a locked file is not waited for: claims end with the lock
             connection.execute("pragma busy_timeout = 0")
             connection.execute("update sessions set writer = null where writer = ?", (connection.writer,))
@@ -327,8 +328,8 @@ class SqliteStore(RelationalStore):
     """A `SessionStore` on SQLite. `await open()` first; it shares a thread with the other stores of the file.
 
     Without `waits_for_disk` a commit is acknowledged before the disk has it: a power cut may lose the newest commits,
-    the end of the process loses none. `busy_timeout` is in seconds: 30 by default, for a process that writes the file
-    anew takes so long; 5 without `waits_for_disk`, for such a host goes on without the store.
+    the end of the process loses none. `busy_timeout` is in seconds: 30 by default, for a process that rewrites the file
+    takes so long; 5 without `waits_for_disk`, for such a host goes on without the store.
     """
 
     def __init__(
@@ -363,7 +364,7 @@ class SqliteStore(RelationalStore):
             """Rewrite the file, which alone leaves no byte of what was removed, and empty its log."""
             usual = connection.pragma("busy_timeout")
             try:
-                if everything or connection.pragma("page_count") * connection.pragma("page_size") <= _WRITTEN_ANEW:
+                if everything or connection.pragma("page_count") * connection.pragma("page_size") <= _REWRITTEN:
                     connection.execute("vacuum")
                 connection.execute(f"pragma busy_timeout = {min(usual, 1_000):d}")  # for readers, while others wait
                 if connection.pragma("wal_checkpoint(truncate)"):

@@ -4,9 +4,7 @@
 insert into store.requests (range_hash, recipe_hash, session_id, queue, request)
 values (:range_hash, :recipe_hash, :session_id, :queue, :request)
 on conflict (range_hash, recipe_hash) do update set request = excluded.request, error = null, retry_at = null,
-asked_at = now(), failures = case when requests.error is null then requests.failures else 0 end,
-others = case when excluded.session_id = any(requests.session_id || requests.others)
-    then requests.others else requests.others || excluded.session_id end;
+asked_at = now(), failures = case when requests.error is null then requests.failures else 0 end;
 
 -- open_requests: the oldest of a queue that wait, or are to be tried again, and that no living writer has claimed; no
 -- other worker gets them until the transaction ends
@@ -29,21 +27,14 @@ where range_hash = :range_hash and recipe_hash = :recipe_hash;
 -- remove_request: it is answered
 delete from store.requests where range_hash = :range_hash and recipe_hash = :recipe_hash;
 
--- lock_request: it stands until the transaction ends; the sessions that asked
-select session_id || others from store.requests
-where range_hash = :range_hash and recipe_hash = :recipe_hash for update;
+-- lock_request: it stands until the transaction ends
+select 1 from store.requests where range_hash = :range_hash and recipe_hash = :recipe_hash for update;
 
 -- lock_asker: a session stands until the transaction ends
 select 1 from store.sessions where session_id = :session_id for key share;
 
--- remove_left_requests: from one session, that others asked for too
-update store.requests set
-session_id = case when session_id = :session_id then coalesce(others[1], session_id) else session_id end,
-others = case when session_id = :session_id then others[2:] else array_remove(others, :session_id) end
-where session_id = :session_id or :session_id = any(others);
-
 -- remove_requests: of one session
 delete from store.requests where session_id = :session_id;
 
--- remove_failed_requests: nobody asks for them any longer, and they are not tried again
+-- remove_failed_requests: no host asks for them any longer, and they are not tried again
 delete from store.requests where error is not null and retry_at is null;

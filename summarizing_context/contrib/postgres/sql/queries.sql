@@ -25,7 +25,7 @@ select batch from store.writers where id = :writer for update;
 -- guard: no other does this until the transaction ends
 select pg_advisory_xact_lock(hashtextextended('store.guard ' || :what, 7));
 
--- take_claim: for this writer, where nobody holds it, its deadline has passed, or the lease of its holder has ended
+-- take_claim: for this writer, where no writer holds it, its deadline has passed, or the lease of its holder has ended
 insert into store.claims (range_hash, recipe_hash, writer, until)
 values (:range_hash, :recipe_hash, :writer, clock_timestamp() + make_interval(secs => :seconds))
 on conflict (range_hash, recipe_hash) do update set writer = excluded.writer, until = excluded.until

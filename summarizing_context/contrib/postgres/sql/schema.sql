@@ -51,12 +51,11 @@ create table store.claims (
 create table store.requests (
     range_hash text not null,
     recipe_hash text not null,
-    session_id text not null, -- that asked first
+    session_id text not null, -- that asked first; others ask again where it is deleted
     queue text not null, -- the recipe of the model whose workers make it
     request bytea not null, -- what is asked of a model, redacted
-    others text[] not null default '{}', -- that asked too, in order, so that deleting one leaves it to them
     error text, -- why the last attempt failed; who asked decides whether to ask again
-    failures bigint not null default 0, -- since somebody asked last
+    failures bigint not null default 0, -- since a host asked last
     retry_at timestamptz, -- null: it waits, or is not tried again unless a host asks
     asked_at timestamptz not null default clock_timestamp(),
     primary key (range_hash, recipe_hash)

@@ -50,8 +50,8 @@ insert into store.branches (session_id) values (:session_id) returning id;
 -- add_entry: one entry at its place
 insert into store.entries (branch, position, message, facts) values (?, ?, ?, ?);
 
--- update_facts: of one entry
-update store.entries set facts = ? where branch = ? and position = ?;
+-- update_facts: of one entry, unless another message stands there
+update store.entries set facts = ? where branch = ? and position = ? and message = ?;
 
 -- entries: those of one range, in order
 select message, facts from store.entries where branch = :branch and position >= :start and position < :stop order by position;
@@ -94,30 +94,16 @@ update store.summary_uses set stale = true where session_id = :session_id and no
 -- save_pins: in the place of those a session had
 update store.sessions set pins = :pins where session_id = :session_id;
 
--- add_verdicts: of a message; the first message of the same bytes counts
-insert into store.rules (session_id, digest, version, position, rules) values (?, ?, ?, ?, ?) on conflict do nothing;
-
--- verdicts: of a session, in the order of its log
-select digest, version, rules from store.rules where session_id = :session_id order by position, version;
-
--- copy_verdicts: into a fork, of the messages that it has from the present log
-insert into store.rules (session_id, digest, version, position, rules)
-select :fork, digest, version, position, rules from store.rules
-where session_id = :session_id and position < :stop;
-
--- forget_verdicts: of the messages from a place on
-delete from store.rules where session_id = :session_id and position >= :keep;
-
 -- add_checkpoint: a head that is kept, with the pins of its session
-insert into store.checkpoints (session_id, name, stop, below, views, pins, created_at)
-select session_id, :name, :stop, :below, :views, pins, :now
+insert into store.checkpoints (session_id, name, stop, below, states, pins, created_at)
+select session_id, :name, :stop, :below, :states, pins, :now
 from store.sessions where session_id = :session_id returning id;
 
 -- checkpoints: of a session, oldest first
 select id, name, stop, created_at from store.checkpoints where session_id = :session_id order by id;
 
 -- checkpoint: by its id, else the newest of this name
-select id, name, stop, created_at, below, views, pins from store.checkpoints
+select id, name, stop, created_at, below, states, pins from store.checkpoints
 where session_id = :session_id and (id = cast(:id as bigint) or name = cast(:name as text))
 order by coalesce(id = cast(:id as bigint), false) desc, id desc limit 1;
 

@@ -86,22 +86,11 @@ create table store.checkpoints (
     name text,
     stop bigint not null,
     below text not null,
-    views bytea not null, -- zlib, msgpack: a list of [provider key, state, marks], the newest last
+    states bytea not null, -- zlib, msgpack: a list of [provider key, state], the newest last
     pins text not null default '',
     created_at text not null
 );
 create index checkpoints_by_session on store.checkpoints (session_id);
-
--- What was read of each message that a human wrote, kept beside the log. The store does not look into it. A message
--- without a row of the version that a process reads by is read again when its session is opened.
-create table store.rules (
-    session_id text not null,
-    digest bytea not null, -- names a message by its bytes
-    version text not null, -- of how its rules were read
-    position bigint not null, -- of the first such message in the log
-    rules bytea not null,
-    primary key (session_id, digest, version)
-);
 
 -- What sessions of a project keep for later ones. Memories of a session without a project are its own.
 create table store.memories (
