@@ -68,7 +68,12 @@ class SummarizingContext:
         self.last_view: View | None = None
         """The view handed out last; None before the first."""
         self._ratio, self._samples = 1.0, 0  # tokens that a provider counts for one counted here; of so many requests
-        self._told: tuple[str | None, int, Entry | None] = None, 0, None  # of requests, as observers and the store know
+        self._told: tuple[str | None, int, int, Entry | None] = (
+            None,
+            0,
+            0,
+            None,
+        )  # of requests, as observers and the store know
         self.memory = Memory(session, embedding_search)
         """What sessions of this project keep for each other: `store`, `retrieve`, `update`, `forget`."""
         found_in = session.counter.count, session.store, session.id
@@ -119,7 +124,8 @@ class SummarizingContext:
         budget = self._budget_for(token_budget, window)
 
         def lead() -> None:
-            session.views.system_rows.set_request(system, tools)
+            if system is not None or tools or not session.read_only:  # who only looks counts those of the last request
+                session.views.system_rows.set_request(system, tools)
             session.log.bound_thinking = bound_thinking
 
         # who only looks, and names no provider, sees what the last one was shown
@@ -148,15 +154,15 @@ class SummarizingContext:
             session.waking = session.loop.call_soon(session.wake)
         if session.views.latest is not None and not session.read_only:  # a restore may have come meanwhile
             self._cache.send(view, window)
-        (told, before, titled), first = self._told, session.first_request
+        (told, before, brought, titled), first, fixed = self._told, session.first_request, view.fixed_tokens
         is_other = told != window.key or abs(budget - before) > 0.02 * before
         if is_other:
             changed = {"budget": budget, "before": before or None, "provider": window.key, "window": window.window}
             session.notify("budget_changed", changed)
-        if is_other or first is not titled:
-            self._told = window.key, budget if is_other else before, first
+        if is_other or first is not titled or abs(fixed - brought) > 0.02 * budget:
+            self._told = window.key, budget if is_other else before, fixed, first
             warning = "the budget of a session could not be kept with it"
-            await session.keep(partial(session.store.save_request, session.id, budget, session.title()), warning)
+            await session.keep(partial(session.store.save_request, session.id, budget, session.title(), fixed), warning)
         return view
 
     async def get_messages(self) -> list[Message]:

@@ -89,15 +89,17 @@ class StoredSession(Place):
         return replace(settings, session_id=info.session_id, project=info.project, max_tokens=budget), rest
 
 
-async def view_of(settings: Settings) -> tuple[list[Any], list[Any], list[Any], int]:
-    """Return the view of a stored session, its log, the part of each message, and where the covered past ends."""
+async def view_of(settings: Settings) -> tuple[list[Any], list[Any], list[Any], int, int]:
+    """Return the view of a stored session, its log, the part of each message, where the covered past ends, and the
+    tokens of the last request's system prompt and tools."""
     from summarizing_context.assembly import open_context
     from summarizing_context.evaluation.laws import view_parts
 
     async with open_context(settings, read_only=True) as context:
         messages = await context.get_messages_for_request(token_budget=settings.max_tokens)
-        log, nodes = await context.get_messages(), context.explain()
-    return messages, log, view_parts(messages, log), nodes[-1].stop if nodes else 0
+        log, nodes, last = await context.get_messages(), context.explain(), context.last_view
+    fixed = 0 if last is None else last.fixed_tokens
+    return messages, log, view_parts(messages, log), nodes[-1].stop if nodes else 0, fixed
 
 
 @command(STORED)
@@ -118,7 +120,7 @@ def view(
 
     settings, _ = at.find()
     with progress("opening", None):
-        messages, log, parts, behind = anyio.run(view_of, settings)
+        messages, log, parts, behind, fixed = anyio.run(view_of, settings)
         price = anyio.run(make_price, settings)
 
     # The number of each message in the log. The tail is read from its end, for blocks before it may quote messages.
@@ -134,13 +136,15 @@ def view(
         known_of = {"position": len(rows), "message": place, "part": part, "role": message["role"]}
         words = plain(" ".join(message_text_parts(message)), 400)
         rows.append({**known_of, "tokens": price.message(message), "words": words})
-    tokens, budget = sum(row["tokens"] for row in rows), settings.max_tokens
-    document = {"session": settings.session_id, "tokens": tokens, "budget": budget, "messages": rows}
+    tokens, budget = fixed + sum(row["tokens"] for row in rows), settings.max_tokens
+    document = {"session": settings.session_id, "tokens": tokens, "fixed_tokens": fixed, "budget": budget}
+    document["messages"] = rows
     if full:  # what could drive a terminal is written as escapes
         text = json.dumps(messages, indent=2, ensure_ascii=False)
         text = "".join(char if inert(char) == char else json.dumps(char)[1:-1] for char in text)
         return Result({**document, "messages": messages}, [text])
     title = f"View of {settings.session_id}: {len(rows)} messages, {number(tokens)} of {number(budget)} tokens"
+    title += f", {number(fixed)} of them of the system prompt and tools" if fixed else ""
     columns = {"#message": "message", "part": "part", "role": "role", "#tokens": "tokens", "first words": "words"}
     return Result(document, [table(title, columns, rows, wide="first words")])
 
@@ -238,7 +242,7 @@ def continue_in(
     settings, rest = at.find(words or [])
     from summarizing_context.contrib.proxy.dialects import handover_line, view_texts
 
-    view, log, parts, _ = anyio.run(view_of, settings)
+    view, log, parts, *_ = anyio.run(view_of, settings)
     texts = view_texts(view, [part in ("header", "block") for part in parts])
     prompt = "\n\n".join([handover_line(settings.session_id, log), _FIRST, *texts, _LAST])
     program, without_screen, at_input, before = _STARTS[client]

@@ -334,6 +334,7 @@ class Session:
         log.version, log.loaded = stored.log_version, len(log)
         log.pinned = msgspec.json.decode(stored.pins or "{}", type=PinList).held_by(log.entries)
         self.views.reopened = bool(stored.entries)
+        self.views.system_rows.brought = stored.fixed_tokens
         for key, data in stored.activations:
             state = states.usable_state(log, data)
             if state is not None and state.serial:  # else it was kept for its closings

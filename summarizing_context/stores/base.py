@@ -97,6 +97,7 @@ class StoredSession:
     history: Sequence[StoredActivation] = ()  # all of its own, oldest first; none of what it was forked from
     updated_at: str = field(default="", compare=False)  # when its log changed last; ISO 8601, UTC
     failure: StoredFailure = field(default=StoredFailure(), compare=False)
+    fixed_tokens: int = field(default=0, compare=False)  # of its last request: system prompt and tools
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,8 +275,9 @@ class SessionStore(Protocol):
         """Put facts, each with its message and the place of that in the log, in the place of those that were stored
         with it, for every log that shares the message. Where another message stands there now, nothing is done."""
 
-    async def save_request(self, session_id: str, budget: int, title: str | None) -> None:
-        """Keep the budget of the session's last request, in tokens, and its title. A fork begins with both."""
+    async def save_request(self, session_id: str, budget: int, title: str | None, fixed_tokens: int = 0) -> None:
+        """Keep the budget of the session's last request, in tokens, those of its system prompt and tools, and the
+        title. A fork begins with them."""
 
     async def save_failure(self, session_id: str, failure: StoredFailure) -> None:
         """Keep the last error of making summaries, and add to the number of those that failed."""

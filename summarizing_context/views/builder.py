@@ -75,11 +75,12 @@ class SystemRows:
         self.tools: list[Any] = []  # of the request; to be read only
         self.name = ""  # of the prompt; empty where the log's own rows lead
         self.tool_tokens = 0
+        self.brought = 0  # tokens of the prompt and tools of the last request, where an earlier process had it
 
     def set_request(self, prompt: Prompt | None, tools: Sequence[Mapping[str, Any]] | None = None) -> None:
         """Set the prompt and the tools of the request to come; None for none. An empty prompt leads with no row.
         Raise `SettingsError`, and then nothing has changed."""
-        is_new, said = prompt != self._prompt, prompt
+        is_new, said, self.brought = prompt != self._prompt, prompt, 0
         if is_new:
             is_list = prompt is not None and not isinstance(prompt, str)
             said = encodable(_checked_list("system", prompt) if is_list else prompt)
@@ -95,12 +96,12 @@ class SystemRows:
     @property
     def fixed_tokens(self) -> int:
         """Cost of what the request has brought: prompt and tools."""
-        return sum(tokens for _, tokens in self._row) + self.tool_tokens
+        return sum(tokens for _, tokens in self._row) + self.tool_tokens + self.brought
 
     @property
     def tokens(self) -> int:
         """Cost of all leading rows, and of the tools."""
-        return sum([tokens for _, tokens in self.rows]) + self.tool_tokens
+        return sum([tokens for _, tokens in self.rows]) + self.tool_tokens + self.brought
 
     @property
     def rows(self) -> list[tuple[Message, int]]:

@@ -9,9 +9,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import anyio
 import pytest
 from cli.commands import Ran, Runner, fill_store, says
 
+from summarizing_context import Settings, open_context
 from summarizing_context.commands import COMMANDS
 from summarizing_context.evaluation.replay import demo_session
 
@@ -85,6 +87,26 @@ def test_status_tells_how_full_the_view_is(store: Store):
     first, *_ = nodes = document["nodes"]
     assert all(node["start"] < node["stop"] and node["tokens"] > 0 and node["text"] for node in nodes)
     assert [node["start"] for node in nodes] == [first["start"], *(node["stop"] for node in nodes[:-1])]
+
+
+def test_a_look_counts_the_system_prompt_and_the_tools_of_the_last_request(run: Runner, tmp_path: Path):
+    path, given = tmp_path / "run.db", {"system": "Be careful. " * 300, "tools": [{"name": "read", "input_schema": {}}]}
+
+    async def live() -> tuple[int, int]:
+        async with open_context(Settings(store=path, session_id="s1", max_tokens=4_000)) as context:
+            for message in LOG:
+                await context.add_message(message)
+            await context.wait_idle()
+            await context.get_messages_for_request(**given)
+            assert context.last_view is not None
+            return context.budget().used_tokens, context.last_view.fixed_tokens
+
+    used, fixed = anyio.run(live)
+    store = Store(path, run)
+    assert store.json("status s1")["budget"]["used_tokens"] == used
+    document = store.json("view s1")
+    assert (document["tokens"], document["fixed_tokens"], fixed > 600) == (used, fixed, True)
+    assert f"{fixed:,} of them of the system prompt and tools" in store.out("view s1")
 
 
 def test_a_stored_session_is_asked_and_summarized(store: Store):

@@ -119,18 +119,20 @@ async def test_sessions_are_listed_with_all_that_is_known_of_them_the_newest_cha
         await store.claim("middle", project="p")
         for name in ("old", "middle", "new"):
             await store.append(name, numbered(2), nothing)
-        for budget, title, failed, error, at in (
-            (8_000, None, 2, "TimeoutError", "2026-11-01"),
-            (16_000, "Mend the parser.", 1, "OSError", "2026-11-02"),
+        for budget, title, fixed, failed, error, at in (
+            (8_000, None, 0, 2, "TimeoutError", "2026-11-01"),
+            (16_000, "Mend the parser.", 900, 1, "OSError", "2026-11-02"),
         ):
-            await store.save_request("new", budget, title)
+            await store.save_request("new", budget, title, fixed)
             await store.save_failure("new", base.StoredFailure(failed, error, at))
         await store.save_summary("new", key(1), summary("text"))
         listed = await store.sessions()
         made = await store.save_checkpoint("new", base.Present(0, 0, None, []))
-        await store.fork("new", made.id, "fork")  # begins with budget and title of the last request
+        await store.fork("new", made.id, "fork")  # begins with what is known of the last request
         requests = {one.session_id: (one.budget, one.title) for one in await store.sessions()}
         assert requests["fork"] == (16_000, "Mend the parser.")
+        loaded = [await store.load(name) for name in ("new", "fork", "old")]
+        assert [one and one.fixed_tokens for one in loaded] == [900, 900, 0]
     own = ("project", "messages", "summaries", "writer_pid", "budget", "title", "failed", "last_error", "last_error_at")
     assert [(one.session_id, *(getattr(one, name) for name in own)) for one in listed] == [
         ("new", None, 2, 1, os.getpid(), 16_000, "Mend the parser.", 3, "OSError", "2026-11-02"),

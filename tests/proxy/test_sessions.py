@@ -148,7 +148,7 @@ async def test_a_session_resumed_without_its_fields_of_null_goes_on():
         client.history = [{name: each[name] for name in each if name != "refusal"} for each in client.history]
         await client.step("and now?")
         told = await status(address)
-    assert len(told["sessions"]) == 1
+    assert [one["cost"] for one in told["sessions"]] == [None]  # the price of this model is not known
     assert {record["activation"] for record in told["records"]} <= {None, "high_water"}
 
 

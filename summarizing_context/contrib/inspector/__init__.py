@@ -217,7 +217,7 @@ class _Pages:
                     "messages": len(log),
                     "history_tokens": figures.history_tokens,
                     "budget": info["budget"] or (records[-1].budget if records else budget),
-                    "view_tokens": 0 if last is None else last.tokens,
+                    "view_tokens": 0 if last is None else last.tokens + last.fixed_tokens,
                     "summaries_ready": figures.summaries_ready,
                     "covered": covered,
                     "log": _bins(log, [size.message(message) for message in log]),

@@ -345,11 +345,12 @@ class Rewriter:
             "cache_read": usage.cache_read,
             "output_tokens": usage.output,
             "saved_tokens": max(0, record.tokens - record.view_tokens),
-            "cost": record.cost or 0.0,
         }
         named = ("session", "client", "model", "messages", "tokens", "view_tokens")
         newest = {name: getattr(record, name) for name in named}
-        added = {name: before.get(name, 0) + sums[name] for name in sums}
+        added: dict[str, Any] = {name: before.get(name, 0) + sums[name] for name in sums}
+        cost = None if price is None else before.get("cost", 0.0)  # unknown from the first unknown price on
+        added["cost"] = None if cost is None else cost + (record.cost or 0.0)
         made.known.sums = {"cache": None} | before | newest | added
 
     def cache_of(self, session: str) -> dict[str, Any] | None:

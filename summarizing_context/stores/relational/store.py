@@ -456,11 +456,11 @@ class RelationalStore:
             row = connection.run("session", session_id=session_id).fetchone()
             if row is None:
                 return None
-            *head, log_version, project, pins, updated_at, failed, error, at, _, _ = row
+            *head, log_version, project, pins, updated_at, failed, error, at, _, _, fixed = row
             entries = read_entries(connection, Head(*head), self.name)
             states = connection.run("activations", session_id=session_id).fetchall()
             history = list(starmap(base.StoredActivation, connection.run("history", session_id=session_id)))
-            noted = log_version, pins, history, updated_at, base.StoredFailure(failed, error, at)
+            noted = log_version, pins, history, updated_at, base.StoredFailure(failed, error, at), fixed
             return base.StoredSession(session_id, project, entries, states, *noted)
 
         return await self.read(work)
@@ -515,8 +515,8 @@ class RelationalStore:
 
         await self.write(session_id, work)
 
-    async def save_request(self, session_id: str, budget: int, title: str | None) -> None:
-        await self._run_for("save_request", session_id, budget=budget, title=title)
+    async def save_request(self, session_id: str, budget: int, title: str | None, fixed_tokens: int = 0) -> None:
+        await self._run_for("save_request", session_id, budget=budget, title=title, fixed_tokens=fixed_tokens)
 
     async def save_failure(self, session_id: str, failure: base.StoredFailure) -> None:
         await self._run_for("save_failure", session_id, **failure._asdict())
@@ -584,9 +584,9 @@ class RelationalStore:
             if connection.run("session", session_id=new_id).fetchone() is not None:
                 raise errors.SessionExistsError(new_id)
             there = connection.run("session", session_id=session_id).fetchone()
-            _, _, _, _, project, *_, budget, title = there
+            _, _, _, _, project, *_, budget, title, fixed = there
             connection.run("create_session", session_id=new_id, project=project, now=now(), **head._asdict())
-            connection.run("save_request", session_id=new_id, budget=budget, title=title)
+            connection.run("save_request", session_id=new_id, budget=budget, title=title, fixed_tokens=fixed)
             connection.run("copy_uses", session_id=session_id, fork=new_id)
             _show_again(connection, new_id, states, pins)
 

@@ -7,7 +7,8 @@ insert into store.sessions (session_id, project, branch, stop, below, created_at
 values (:session_id, :project, :branch, :stop, :below, :now, :now);
 
 -- session: one session, when it changed last, and where its log ends
-select branch, stop, below, log_version, project, pins, updated_at, failed, last_error, last_error_at, budget, title
+select branch, stop, below, log_version, project, pins, updated_at, failed, last_error, last_error_at, budget, title,
+    fixed_tokens
 from store.sessions where session_id = :session_id;
 
 -- lock_session: the writer that has a session, or had it; no other changes it until the transaction ends
@@ -60,7 +61,9 @@ select message, facts from store.entries where branch = :branch and position >= 
 select provider_key, state from store.activations where session_id = :session_id order by saved;
 
 -- save_request: tokens of the last request, and what the session is about
-update store.sessions set budget = cast(:budget as bigint), title = cast(:title as text) where session_id = :session_id;
+update store.sessions
+set budget = cast(:budget as bigint), title = cast(:title as text), fixed_tokens = cast(:fixed_tokens as bigint)
+where session_id = :session_id;
 
 -- save_failure: what went wrong last, and how many summaries were given up since
 update store.sessions set

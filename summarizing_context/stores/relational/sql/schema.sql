@@ -31,6 +31,7 @@ create table store.sessions (
     log_version bigint not null default 0, -- how often the log was replaced
     pins text not null default '', -- what was pinned by calls; the store does not look into it
     budget bigint, -- tokens that the last request could use, so that a look at the session need not be told
+    fixed_tokens bigint not null default 0, -- of these, its system prompt and tools
     failed bigint not null default 0, -- summaries that were given up
     last_error text,
     last_error_at text,
