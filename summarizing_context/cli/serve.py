@@ -24,7 +24,17 @@ import typer
 
 from summarizing_context.cli import options, output
 from summarizing_context.cli.options import SERVE, STORED, JsonPath, OwnSettings, Place, command, option
-from summarizing_context.cli.output import PROGRAM, InputError, Result, Status, confirm, plain, tell, write_json
+from summarizing_context.cli.output import (
+    PROGRAM,
+    InputError,
+    Result,
+    Status,
+    confirm,
+    counted,
+    plain,
+    tell,
+    write_json,
+)
 from summarizing_context.cli.sessions import find_sessions, with_store
 from summarizing_context.errors import SettingsError, SummarizerError
 from summarizing_context.settings import PROVIDERS, is_address, shown_store
@@ -381,7 +391,7 @@ def install(
     Examples:
         install opencode
     """
-    folder, files, _ = _plugin(client, options.read_address(listen)[2])
+    folder, files, found = _plugin(client, options.read_address(listen)[2])
 
     # Why the client might not load it.
     name, settings, remarks = client.removesuffix("-code"), folder.parent / "settings.json", list[str]()
@@ -403,7 +413,9 @@ def install(
         instead = f"Without a plug-in: {PROGRAM} proxy run --store STORE -- claude"
         remarks += [f"Claude Code will not load it: {why}. {instead}"] if why else []
 
-    confirm(f"Write {', '.join(map(str, files))}?", yes, "installed")
+    for path, content in files.items():
+        tell(f"  {plain(path)}: {'replaced' if path in found else 'new'}, {counted(len(content.splitlines()), 'line')}")
+    confirm(f"Write {'this file' if len(files) == 1 else 'these files'}?", yes, "installed")
     for path, content in files.items():
         replace_private(path, content)
     shown = [f"Installed for {client}: {_PLUGINS[client][-1]}.", *(f"  {plain(path)}" for path in files)]
@@ -421,7 +433,9 @@ def uninstall(client: ClientName, yes: options.Yes = False) -> Result:
     folder, _, found = _plugin(client, "")
     if not found:
         return Result({"client": client, "files": []}, [f"Nothing is installed for {client}."])
-    confirm(f"Remove {', '.join(map(str, found))}?", yes, "removed")
+    for path in found:
+        tell(f"  {plain(path)}")
+    confirm(f"Remove {'this file' if len(found) == 1 else 'these files'}?", yes, "removed")
     for path in found:
         path.unlink()
         for own in path.relative_to(folder).parents[:-1]:  # our own, once they are empty
