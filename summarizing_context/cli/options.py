@@ -176,12 +176,10 @@ def option(metavar: str, help: str, *names: str, **more: Any) -> Any:
 
 
 def path(metavar: str, help: str, *names: str) -> Any:
-    """Return an option whose value is a path."""
     return option(metavar, help, *names, parser=read_path)
 
 
 def argument(metavar: str, help: str, **more: Any) -> Any:
-    """Return an argument, which has no name on the command line."""
     return typer.Argument(metavar=metavar, help=help, **more)
 
 

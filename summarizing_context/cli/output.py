@@ -210,12 +210,10 @@ def plain(text: object, width: int = 0) -> str:
 
 
 def dim(text: object) -> Text:
-    """Return a remark, which stands back."""
     return Text(plain(text), style="dim")
 
 
 def mark(is_good: bool, good: str, bad: str) -> Text:
-    """Return one of two texts in green or red."""
     return Text(good, "green") if is_good else Text(bad, "bold red")
 
 
@@ -230,7 +228,6 @@ def dollars(value: float | None) -> str:
 
 
 def counted(count: int, name: str) -> str:
-    """Return a number of things that have this name."""
     return f"{count:,} {name}{'' if count == 1 else 's'}"
 
 

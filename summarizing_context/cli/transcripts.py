@@ -83,11 +83,12 @@ def demo(
     if not told["views"]:
         shown.append("No view has room for more than the system rows: give a larger --budget.")
         return Result(told, shown, _status(*bad))
-    asked, columns = told["questions"], ("question", "view", "newest", "answer")
-    marks = ([output.mark(one[key], "yes", "no") for key in ("found", "without")] for one in asked)
-    answers = ((one["question"], *both, dim(one["words"])) for one, both in zip(asked, marks, strict=True))
+    asked, columns, keys = told["questions"], ("question", "view", "newest", "answer"), ("found", "without")
+    answers = (
+        [one["question"], *(output.mark(one[key], "yes", "no") for key in keys), dim(one["words"])] for one in asked
+    )
     shown.append(table("What the view of each question still answers", columns, answers, wide="answer", fold=True))
-    found, without = (f"{sum(one[key] for one in asked)} of {len(asked)}" for key in ("found", "without"))
+    found, without = (f"{sum(one[key] for one in asked)} of {len(asked)}" for key in keys)
     shown.append(f"view: {found}. newest: {without}, with the newest messages alone, in as many tokens.")
     free = number(budget - told["last_view_tokens"])
     shown.append(f"{free} tokens are free for the next messages: a view grows by appending until it is nearly full.")
@@ -106,7 +107,6 @@ def demo(
 
 
 def _status(broken: int, refused: int) -> Status:
-    """Return the exit status for so many broken laws and refused views."""
     return Status.LAW_BROKEN if broken else Status.REFUSED if refused else Status.OK
 
 
@@ -143,8 +143,8 @@ def replay(
     size = sum(file.stat().st_size for file in files if file.is_file())
     jobs = jobs or min(os.cpu_count() or 1, 1 + size // 300_000)  # each process takes a second to start
     tallies, unreadable = list[Any](), list[TranscriptError]()
-    doing = f"{counted(len(files), 'file')} at {', '.join(map(number, budgets))} tokens."
-    doing = f"{'Dry run of' if own.dry_run else 'Replaying'} {doing}"
+    doing = "Dry run of" if own.dry_run else "Replaying"
+    doing += f" {counted(len(files), 'file')} at {', '.join(map(number, budgets))} tokens."
     with output.progress("files", len(files), doing, len(each)) as update:
         for found in for_each(files, partial(replay_file, variants=each, format=own.format, dry_run=own.dry_run), jobs):
             if isinstance(found, TranscriptError):
