@@ -226,7 +226,7 @@ class ProxyOptions(Place):
 
             anyio.run(make_model(settings, read_only=False).close)
         if self.store is None:
-            options.with_store_named(settings)
+            self.load()  # refuse what names no store
         given: dict[str, Any] = {"anthropic": self.anthropic, "openai": self.openai, "budget": self.budget}
         given["token"] = None if token is None else checked_token(token)
         given = {name: value for name, value in given.items() if value is not None}

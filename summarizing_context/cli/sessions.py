@@ -48,7 +48,6 @@ def with_store(settings: Settings, act: Callable[[SessionStore], Awaitable[T]], 
 
 
 def find_sessions(settings: Settings) -> dict[str, SessionInfo]:
-    """Return all sessions of a store by their ids."""
     return {info.session_id: info for info in with_store(settings, lambda opened: opened.sessions())}
 
 

@@ -307,7 +307,6 @@ class RecordOptions(ModelOptions):
 
 
 def _line(one: Spent, done: str = "") -> str:
-    """Return what a model will be asked, or was."""
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(one.by_kind.items()))
     cost = f"{output.dollars(one.estimated_cost)} ({one.priced})" if one.priced else "no price is known"
     known = f"; {one.recorded:,} more need no call" if one.recorded else ""
@@ -494,7 +493,6 @@ def share(interval: Interval | None, *, ahead: bool = False) -> str:
 
 
 def score_table(report: Report, marked: str = "") -> RenderableType:
-    """Return the scores of all arms."""
     rows = []
     for arm in report.arms:
         name = Text(plain(arm, 40), "bold green" if arm == marked else "")

@@ -305,8 +305,6 @@ def _locomo(file: Path) -> Iterator[tuple[str, list[Message], Callable[[], list[
 
 
 class BeamMessage(msgspec.Struct, frozen=True):
-    """One message of a chat of BEAM."""
-
     id: int
     role: Literal["user", "assistant"]
     content: str

@@ -336,8 +336,6 @@ def _spent(log: Log, arm: str, history: int, played: views.Played) -> Spent:
 
 
 class WrittenQuestion(msgspec.Struct):
-    """A question as a model writes it."""
-
     category: Literal["rule", "decision", "error", "artifact", "fact", "absent"]
     question: Annotated[str, msgspec.Meta(pattern=r"\S")]
     answer: Annotated[str, msgspec.Meta(pattern=r"\S")]
