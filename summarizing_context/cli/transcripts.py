@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import anyio
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from summarizing_context.cli import options, output
@@ -163,13 +162,12 @@ def replay(
     document = {"rows": rows, "totals": sums, "total": total, "timings": list(TIMINGS)}
     document["unreadable"] = [str(error) for error in unreadable]
 
-    named = list[dict[str, Any]]()
+    named, laws = list[dict[str, Any]](), ("refused_views", *LAW_FIGURES)
     for row in (*rows, *sums):
-        broken = [f"{row[law]:,} {law.replace('_', ' ')}" for law in ("refused_views", *LAW_FIGURES) if row[law]]
+        broken = ", ".join(f"{row[law]:,} {law.replace('_', ' ')}" for law in laws if row[law])
         file = f"{row['strategy']}: " * (len(variants) > 1) + Path(row["file"]).name
-        shown_as = {"file": file, "broken": output.mark(not broken, "0", ", ".join(broken))}
-        shown_as |= {"hit": f"{row['prefix_hit']:.1%}", "mean": round(row["mean_view_tokens"])}
-        named.append(row | shown_as)
+        shown_as = {"file": file, "broken": output.mark(not broken, "0", broken), "hit": f"{row['prefix_hit']:.1%}"}
+        named.append({**row, **shown_as, "mean": round(row["mean_view_tokens"])})
     columns = {"file": "file", "#budget": "budget"}
     if own.dry_run:
         columns |= {"#tokens": "history_tokens", "#calls": "model_calls", "#input": "model_input_tokens"}
@@ -629,17 +627,14 @@ def tune(
     colours = {"+": "green", "-": "red", "@": "dim"}
     parts: list[RenderableType] = [Text(plain(line), colours.get(line[:1], "")) for line in tuning.diff[:40]]
     for pair in tuning.pairs[:2]:  # two summaries of the same messages, each with what it keeps and loses
-        shown = Table(title=plain(f"{pair.session}, messages {pair.start} to {pair.stop - 1}"), title_justify="left")
-        cells = []
+        heads, cells, title = [], [], plain(f"{pair.session}, messages {pair.start} to {pair.stop - 1}")
         for name, text, keeps in (("old", pair.old, pair.old_keeps), ("new", pair.new, pair.new_keeps)):
             lost, lines = [value for value in pair.needed if value not in keeps], text.splitlines()
-            head = f"{name}: keeps {len(keeps)} of {len(pair.needed)} values needed later"
-            head += f"; loses {plain(', '.join(lost), 90)}" if lost else ""
-            shown.add_column(Text(head), ratio=1, overflow="fold")
+            heads.append(f"{name}: keeps {len(keeps)} of {len(pair.needed)} values needed later")
+            heads[-1] += f"; loses {plain(', '.join(lost), 90)}" if lost else ""
             more = [f"… {counted(len(lines) - 14, 'more line')}"] if len(lines) > 14 else []
             cells.append(Text("\n".join([*map(plain, lines[:14]), *more])))
-        shown.add_row(*cells)
-        parts.append(shown)
+        parts.append(table(title, heads, [cells], fold=True))
     if len(tuning.tried) > 2 or tuning.chosen_on:
         rows = [(plain(name, 40), share(score)) for name, score in tuning.tried.items()]
         parts.append(table("On the sessions that choose" if tuning.chosen_on else "Tried", ("prompt", "#score"), rows))
