@@ -215,7 +215,6 @@ class ProxyOptions(Place):
     shadow: Annotated[bool, typer.Option("--shadow", help="Change nothing; count what it would save.")] = False
 
     def settings(self, token: str | None) -> ProxySettings:
-        """Return the settings of the proxy. Raise `InputError`."""
         from summarizing_context.contrib.proxy.server import ProxySettings
 
         lends = self.summarizer == "client"  # the client's own model summarizes

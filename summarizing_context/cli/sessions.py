@@ -147,7 +147,6 @@ def view(
 
 
 def _add(name: str, spec: Command) -> None:
-    """Add one of the `/context` commands, with its name, arguments and text."""
     takes = re.sub(r"\[--.*?\] ", "", spec.usage).partition(" ")[2]
 
     def run(

@@ -747,7 +747,6 @@ def render(
 
 
 def _described(prompt: Prompt, counter: TokenCounter) -> dict[str, Any]:
-    """Return what there is to know about a prompt, as JSON values."""
     from summarizing_context.evaluation.tune import fixed_text
 
     known = {"name": f"{prompt.name}/v{prompt.version}", "purpose": prompt.name, "version": prompt.version}
