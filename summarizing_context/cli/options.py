@@ -176,12 +176,10 @@ def option(metavar: str, help: str, *names: str, **more: Any) -> Any:
 
 
 def path(metavar: str, help: str, *names: str) -> Any:
-    """Return an option whose value is a path."""
     return option(metavar, help, *names, parser=read_path)
 
 
 def argument(metavar: str, help: str, **more: Any) -> Any:
-    """Return an argument, which has no name on the command line."""
     return typer.Argument(metavar=metavar, help=help, **more)
 
 
@@ -201,13 +199,6 @@ TranscriptPaths = Annotated[list[Path], _TRANSCRIPTS]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 
-def with_store_named(settings: Settings) -> Settings:
-    """Return settings whose store an option, a file or the environment names. Raise `InputError` for none."""
-    if str(settings.store) == ":memory:":
-        raise InputError("--store: name a store, such as --store run.db, or set store in the file of --config")
-    return settings
-
-
 @dataclass(frozen=True, kw_only=True)
 class Place:
     """The store of a command, which the file of settings may name too."""
@@ -216,9 +207,12 @@ class Place:
     config: ConfigPath = None
 
     def load(self) -> Settings:
-        """Return the settings. Raise `InputError` where no store is named."""
+        """Return the settings. Raise `InputError` where no option, file or variable names a store."""
         given: dict[str, Any] = {} if self.store is None else {"store": self.store}
-        return with_store_named(Settings.load(self.config, **given))
+        settings = Settings.load(self.config, **given)
+        if str(settings.store) == ":memory:":
+            raise InputError("--store: name a store, such as --store run.db, or set store in the file of --config")
+        return settings
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -105,7 +105,7 @@ def progress(name: str, total: int | None, announced: str = "", times: int = 0) 
     total is known, it shows for how long already. Logs that are played so many `times` move it with each message."""
     from rich import progress as bars
 
-    from summarizing_context.evaluation.replay import each_message
+    from summarizing_context.evaluation.replay import PLAYED
 
     console, done, played = screen(stderr=True), 0, 0.0
     if announced and not console.is_terminal:
@@ -121,8 +121,11 @@ def progress(name: str, total: int | None, announced: str = "", times: int = 0) 
             done, played = done + steps, played + share / (times or 1)
             bar.update(task, completed=max(done, min(played, total or played)), **text)
 
-        with each_message(lambda share: move(share=share) if times else None):
+        before = PLAYED.set(lambda share: move(share=share) if times else None)
+        try:
             yield lambda text, steps=1: move(steps, text=plain(text, 60))
+        finally:
+            PLAYED.reset(before)
 
 
 async def watched(work: Awaitable[T], name: str, total: int | None, done: Callable[[], int]) -> T:
@@ -210,12 +213,10 @@ def plain(text: object, width: int = 0) -> str:
 
 
 def dim(text: object) -> Text:
-    """Return a remark, which stands back."""
     return Text(plain(text), style="dim")
 
 
 def mark(is_good: bool, good: str, bad: str) -> Text:
-    """Return one of two texts in green or red."""
     return Text(good, "green") if is_good else Text(bad, "bold red")
 
 
@@ -230,7 +231,6 @@ def dollars(value: float | None) -> str:
 
 
 def counted(count: int, name: str) -> str:
-    """Return a number of things that have this name."""
     return f"{count:,} {name}{'' if count == 1 else 's'}"
 
 

@@ -142,7 +142,6 @@ def inspect(
 
     (host, port, _), settings = options.read_address(listen), place.load()
     find_sessions(settings)  # fail here if the store cannot be used
-    store = shown_store(settings.store)
 
     from summarizing_context.contrib.inspector import Access, bound_socket, inspector_app, serve
     from summarizing_context.contrib.serving import address_of
@@ -151,6 +150,7 @@ def inspect(
     with bound_socket(host, port) as listening:
         url = access.link(f"{address_of(listening)}/{access.folder}")
         tell(f"{url}  (opens once; Ctrl-C ends it)")
+        store = shown_store(settings.store)
         write_json({"serves": "inspect", "at": url, "store": store, "token_file": None}, json_path)
         if browser:
             webbrowser.open(url)
@@ -225,7 +225,6 @@ class ProxyOptions(Place):
     shadow: Annotated[bool, typer.Option("--shadow", help="Change nothing; count what it would save.")] = False
 
     def settings(self, token: str | None) -> ProxySettings:
-        """Return the settings of the proxy. Raise `InputError`."""
         from summarizing_context.contrib.proxy.server import ProxySettings
 
         lends = self.summarizer == "client"  # the client's own model summarizes
@@ -236,7 +235,7 @@ class ProxyOptions(Place):
 
             anyio.run(make_model(settings, read_only=False).close)
         if self.store is None:
-            options.with_store_named(settings)
+            self.load()  # refuse what names no store
         given: dict[str, Any] = {"anthropic": self.anthropic, "openai": self.openai, "budget": self.budget}
         given["token"] = None if token is None else checked_token(token)
         given = {name: value for name, value in given.items() if value is not None}
@@ -302,16 +301,14 @@ def status(listen: Address = LISTEN, token: Token = None) -> Result:
     unchanged, failures = told["passed_unchanged"], told["failures"]
     views = f", {told['plugin_views']:,} views for plug-ins" if told["plugin_views"] else ""
     title = f"{told['requests']:,} requests{views}, {unchanged:,} without a view, {failures:,} failures of the proxy"
-    rows = []
+    rows, counts = [], ("requests", "tokens", "view_tokens", "activations")
     for each in told["sessions"]:
         cached = f"{each['cache_read'] / each['input_tokens']:.0%}" if each["input_tokens"] else "–"
-        model, cost = plain(each["model"], 24), output.dollars(each["cost"])
         paid, whole = ((each.get("cache") or {}).get(name) for name in ("compared_cost", "plain_cost"))
         less = f"{1 - paid / whole:.0%}" if paid is not None and whole else "–"
-        rows.append({**each, "model": model, "cached": cached, "cost": cost, "less": less})
-    columns = {"session": "session", "model": "model", "#requests": "requests", "#history": "tokens"}
-    columns |= {"#sent": "view_tokens", "#activ.": "activations", "#cached": "cached"}
-    columns |= {"#cost": "cost", "#saved": "less"}
+        figures = [*(each[name] for name in counts), cached, output.dollars(each["cost"]), less]
+        rows.append([each["session"], plain(each["model"], 24), *figures])
+    columns = ("session", "model", "#requests", "#history", "#sent", "#activ.", "#cached", "#cost", "#saved")
     made = output.table(title, columns, rows, wide="session")
     inspector = [f"Inspector: {told['inspector']}"] if "inspector" in told else []
     return Result(told, [made, *map(plain, told.get("notices", ())), *inspector])

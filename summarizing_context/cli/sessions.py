@@ -48,7 +48,6 @@ def with_store(settings: Settings, act: Callable[[SessionStore], Awaitable[T]], 
 
 
 def find_sessions(settings: Settings) -> dict[str, SessionInfo]:
-    """Return all sessions of a store by their ids."""
     return {info.session_id: info for info in with_store(settings, lambda opened: opened.sessions())}
 
 
@@ -133,9 +132,8 @@ def view(
     # Each message of the view, and what is known of it.
     rows: list[dict[str, Any]] = []
     for place, part, message in zip(places, parts, messages, strict=True):
-        known_of = {"position": len(rows), "message": place, "part": part, "role": message["role"]}
-        words = plain(" ".join(message_text_parts(message)), 400)
-        rows.append({**known_of, "tokens": price.message(message), "words": words})
+        rows.append({"position": len(rows), "message": place, "part": part, "role": message["role"]})
+        rows[-1] |= {"tokens": price.message(message), "words": plain(" ".join(message_text_parts(message)), 400)}
     tokens, budget = fixed + sum(row["tokens"] for row in rows), settings.max_tokens
     document = {"session": settings.session_id, "tokens": tokens, "fixed_tokens": fixed, "budget": budget}
     document["messages"] = rows
@@ -152,27 +150,7 @@ def view(
 # The commands of `/context`, by their table
 
 
-async def _perform(settings: Settings, name: str, line: str) -> CommandResult:
-    """Run a `/context` command on a stored session; one that covers the past goes on until the summaries are there."""
-    from summarizing_context.assembly import open_context
-
-    writes = COMMANDS[name].writes
-    async with open_context(settings, read_only=not writes) as context:
-        if not writes:
-            await context.get_messages_for_request(token_budget=settings.max_tokens)
-        result = await context.handle_command(line)
-        while name in ("summarize", "compress") and (left := context.statistics().summaries_pending):
-            done = partial(lambda left: left - context.statistics().summaries_pending, left)
-            await output.watched(context.wait_idle(), "summaries", left, done)
-            again = await context.handle_command(line)
-            if not again.data.get("activated"):
-                break
-            result = again
-        return result
-
-
 def _add(name: str, spec: Command) -> None:
-    """Add one of the `/context` commands, with its name, arguments and text."""
     takes = re.sub(r"\[--.*?\] ", "", spec.usage).partition(" ")[2]
 
     def run(
@@ -185,7 +163,23 @@ def _add(name: str, spec: Command) -> None:
             raise InputError("--project and --all exclude each other; give one of them")
         settings, rest = at.find((words or []) if takes else None)
         line = " ".join([name, *["--all"] * everywhere, *["--project"] * project, *rest])
-        result = anyio.run(_perform, settings, name, line)
+        from summarizing_context.assembly import open_context
+
+        async def perform() -> CommandResult:  # what covers the past goes on until the summaries are there
+            async with open_context(settings, read_only=not spec.writes) as context:
+                if not spec.writes:
+                    await context.get_messages_for_request(token_budget=settings.max_tokens)
+                result = await context.handle_command(line)
+                while name in ("summarize", "compress") and (left := context.statistics().summaries_pending):
+                    done = partial(lambda left: left - context.statistics().summaries_pending, left)
+                    await output.watched(context.wait_idle(), "summaries", left, done)
+                    again = await context.handle_command(line)
+                    if not again.data.get("activated"):
+                        break
+                    result = again
+                return result
+
+        result = anyio.run(perform)
         if not result.ok:
             raise InputError(str(result.data["error"]))
 

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import anyio
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from summarizing_context.cli import options, output
@@ -83,11 +82,12 @@ def demo(
     if not told["views"]:
         shown.append("No view has room for more than the system rows: give a larger --budget.")
         return Result(told, shown, _status(*bad))
-    asked, columns = told["questions"], ("question", "view", "newest", "answer")
-    marks = ([output.mark(one[key], "yes", "no") for key in ("found", "without")] for one in asked)
-    answers = ((one["question"], *both, dim(one["words"])) for one, both in zip(asked, marks, strict=True))
+    asked, columns, keys = told["questions"], ("question", "view", "newest", "answer"), ("found", "without")
+    answers = (
+        [one["question"], *(output.mark(one[key], "yes", "no") for key in keys), dim(one["words"])] for one in asked
+    )
     shown.append(table("What the view of each question still answers", columns, answers, wide="answer", fold=True))
-    found, without = (f"{sum(one[key] for one in asked)} of {len(asked)}" for key in ("found", "without"))
+    found, without = (f"{sum(one[key] for one in asked)} of {len(asked)}" for key in keys)
     shown.append(f"view: {found}. newest: {without}, with the newest messages alone, in as many tokens.")
     free = number(budget - told["last_view_tokens"])
     shown.append(f"{free} tokens are free for the next messages: a view grows by appending until it is nearly full.")
@@ -106,7 +106,6 @@ def demo(
 
 
 def _status(broken: int, refused: int) -> Status:
-    """Return the exit status for so many broken laws and refused views."""
     return Status.LAW_BROKEN if broken else Status.REFUSED if refused else Status.OK
 
 
@@ -143,8 +142,8 @@ def replay(
     size = sum(file.stat().st_size for file in files if file.is_file())
     jobs = jobs or min(os.cpu_count() or 1, 1 + size // 300_000)  # each process takes a second to start
     tallies, unreadable = list[Any](), list[TranscriptError]()
-    doing = f"{counted(len(files), 'file')} at {', '.join(map(number, budgets))} tokens."
-    doing = f"{'Dry run of' if own.dry_run else 'Replaying'} {doing}"
+    doing = "Dry run of" if own.dry_run else "Replaying"
+    doing += f" {counted(len(files), 'file')} at {', '.join(map(number, budgets))} tokens."
     with output.progress("files", len(files), doing, len(each)) as update:
         for found in for_each(files, partial(replay_file, variants=each, format=own.format, dry_run=own.dry_run), jobs):
             if isinstance(found, TranscriptError):
@@ -163,13 +162,12 @@ def replay(
     document = {"rows": rows, "totals": sums, "total": total, "timings": list(TIMINGS)}
     document["unreadable"] = [str(error) for error in unreadable]
 
-    named = list[dict[str, Any]]()
+    named, laws = list[dict[str, Any]](), ("refused_views", *LAW_FIGURES)
     for row in (*rows, *sums):
-        broken = [f"{row[law]:,} {law.replace('_', ' ')}" for law in ("refused_views", *LAW_FIGURES) if row[law]]
+        broken = ", ".join(f"{row[law]:,} {law.replace('_', ' ')}" for law in laws if row[law])
         file = f"{row['strategy']}: " * (len(variants) > 1) + Path(row["file"]).name
-        shown_as = {"file": file, "broken": output.mark(not broken, "0", ", ".join(broken))}
-        shown_as |= {"hit": f"{row['prefix_hit']:.1%}", "mean": round(row["mean_view_tokens"])}
-        named.append(row | shown_as)
+        shown_as = {"file": file, "broken": output.mark(not broken, "0", broken), "hit": f"{row['prefix_hit']:.1%}"}
+        named.append({**row, **shown_as, "mean": round(row["mean_view_tokens"])})
     columns = {"file": "file", "#budget": "budget"}
     if own.dry_run:
         columns |= {"#tokens": "history_tokens", "#calls": "model_calls", "#input": "model_input_tokens"}
@@ -307,7 +305,6 @@ class RecordOptions(ModelOptions):
 
 
 def _line(one: Spent, done: str = "") -> str:
-    """Return what a model will be asked, or was."""
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(one.by_kind.items()))
     cost = f"{output.dollars(one.estimated_cost)} ({one.priced})" if one.priced else "no price is known"
     known = f"; {one.recorded:,} more need no call" if one.recorded else ""
@@ -494,7 +491,6 @@ def share(interval: Interval | None, *, ahead: bool = False) -> str:
 
 
 def score_table(report: Report, marked: str = "") -> RenderableType:
-    """Return the scores of all arms."""
     rows = []
     for arm in report.arms:
         name = Text(plain(arm, 40), "bold green" if arm == marked else "")
@@ -631,17 +627,14 @@ def tune(
     colours = {"+": "green", "-": "red", "@": "dim"}
     parts: list[RenderableType] = [Text(plain(line), colours.get(line[:1], "")) for line in tuning.diff[:40]]
     for pair in tuning.pairs[:2]:  # two summaries of the same messages, each with what it keeps and loses
-        shown = Table(title=plain(f"{pair.session}, messages {pair.start} to {pair.stop - 1}"), title_justify="left")
-        cells = []
+        heads, cells, title = [], [], plain(f"{pair.session}, messages {pair.start} to {pair.stop - 1}")
         for name, text, keeps in (("old", pair.old, pair.old_keeps), ("new", pair.new, pair.new_keeps)):
             lost, lines = [value for value in pair.needed if value not in keeps], text.splitlines()
-            head = f"{name}: keeps {len(keeps)} of {len(pair.needed)} values needed later"
-            head += f"; loses {plain(', '.join(lost), 90)}" if lost else ""
-            shown.add_column(Text(head), ratio=1, overflow="fold")
+            heads.append(f"{name}: keeps {len(keeps)} of {len(pair.needed)} values needed later")
+            heads[-1] += f"; loses {plain(', '.join(lost), 90)}" if lost else ""
             more = [f"… {counted(len(lines) - 14, 'more line')}"] if len(lines) > 14 else []
             cells.append(Text("\n".join([*map(plain, lines[:14]), *more])))
-        shown.add_row(*cells)
-        parts.append(shown)
+        parts.append(table(title, heads, [cells], fold=True))
     if len(tuning.tried) > 2 or tuning.chosen_on:
         rows = [(plain(name, 40), share(score)) for name, score in tuning.tried.items()]
         parts.append(table("On the sessions that choose" if tuning.chosen_on else "Tried", ("prompt", "#score"), rows))
@@ -754,7 +747,6 @@ def render(
 
 
 def _described(prompt: Prompt, counter: TokenCounter) -> dict[str, Any]:
-    """Return what there is to know about a prompt, as JSON values."""
     from summarizing_context.evaluation.tune import fixed_text
 
     known = {"name": f"{prompt.name}/v{prompt.version}", "purpose": prompt.name, "version": prompt.version}

@@ -38,7 +38,6 @@ from summarizing_context.summarizers.prompts import names
 from summarizing_context.transcripts import AUTO, find_transcripts, read_named, read_session
 from summarizing_context.transcripts.base import load
 
-CATEGORIES = ("rule", "decision", "error", "artifact", "fact")  # that have an answer
 ABSENT = "absent"  # the category of questions that the record does not answer; they are scored apart
 CASES = "cases.toml"
 _SETTINGS, _PROMPTS = "settings.json", "prompts"
@@ -134,7 +133,12 @@ class Dataset:
         checkouts = [one / "evals" / first for one in (Path.cwd(), *Path.cwd().parents)] if first.isalnum() else []
         folder = next((one for one in (*checkouts, Path(first)) if (one / CASES).is_file()), None)
         if named in ("beam", "locomo") and place:
-            found = cls(named, _published(named, Path(place)))
+            path, patterns = Path(place), ("chat.json", "chat.json.gz") if named == "beam" else ("*.json",)
+            files = sorted(file for one in patterns for file in path.rglob(one)) if path.is_dir() else [path]
+            if not files:
+                raise TranscriptError(f"{path}: the folder holds no {patterns[0]}; name the folder or file of {named}")
+            talks = (one for file in files for one in (_beam(path, file) if named == "beam" else _locomo(file)))
+            found = cls(named, [Log(id, id, partial(list, rows), partial(_at_end, id, ask)) for id, rows, ask in talks])
         elif folder is not None:
             found = recorded(Recording.open(folder))
         else:
@@ -143,7 +147,7 @@ class Dataset:
                 about = f"there is no such file, folder or data set here; give transcripts, {ways}"
                 raise SettingsError(f"{missing[0]}: {about}")
             found = cls("your sessions", [])
-            for path in find_transcripts([Path(one) for one in sources]):
+            for path in find_transcripts([*map(Path, sources)]):
                 sessions, stem = read_named(path, format=format), Path(path.name.removesuffix(".gz")).stem
                 for log in sessions.values():
                     found.skipped.extend(log.unreadable)
@@ -261,16 +265,6 @@ def hindsight(reads: Sequence[Read], cut: int, budget: int) -> list[Question]:
 # Published data sets
 
 
-def _published(dataset: str, path: Path) -> list[Log]:
-    """Return the sessions of a file or folder of BEAM or LoCoMo. Raise `TranscriptError`, before anything is run."""
-    patterns = ("chat.json", "chat.json.gz") if dataset == "beam" else ("*.json",)
-    files = sorted(file for pattern in patterns for file in path.rglob(pattern)) if path.is_dir() else [path]
-    if not files:
-        raise TranscriptError(f"{path}: the folder holds no {patterns[0]}; name the folder or file of {dataset}")
-    found = [one for file in files for one in (_beam(path, file) if dataset == "beam" else _locomo(file))]
-    return [Log(name, name, partial(list, rows), partial(_at_end, name, ask)) for name, rows, ask in found]
-
-
 def _at_end(name: str, ask: Callable[[], list[Question]], messages: list[Message], budget: int) -> Cases:
     """Ask about a published session at its end; where it fits the budget, nothing is asked."""
     if sum(map(message_tokens, messages)) <= budget:
@@ -311,8 +305,6 @@ def _locomo(file: Path) -> Iterator[tuple[str, list[Message], Callable[[], list[
 
 
 class BeamMessage(msgspec.Struct, frozen=True):
-    """One message of a chat of BEAM."""
-
     id: int
     role: Literal["user", "assistant"]
     content: str
@@ -409,7 +401,7 @@ class Recording:
 
     @property
     def cassette(self) -> Path:
-        """The file of all replies."""
+        """The file of all replies, packed or not."""
         packed = self.folder / "cassette.jsonl.gz"
         return packed if packed.exists() else self.folder / "cassette.jsonl"
 
@@ -449,31 +441,14 @@ def read_file(path: Path, kind: Any) -> Any:
         ) from error
 
 
-def add_case(
-    folder: Path, log: Path, messages: Sequence[Message] = (), *, name: str | None, cut: int | float, **about: Any
-) -> Case:
-    """Add a case. `cut` are the messages before the view, or the share of the characters that stand before it; `about`
-    are other fields. Raise `TranscriptError` for a log that cannot be cut there, or a name that is taken."""
-    messages, listed = messages or read_session(log).messages, folder / CASES
-    name = name or log.name.removesuffix(".gz").removesuffix(".jsonl")
-    quoted = partial(json.dumps, ensure_ascii=False)  # as TOML has it: JSON's escapes beyond U+FFFF are none of TOML's
-    at = cut if isinstance(cut, int) else cut_at(messages, cut)
-    known = listed.read_text(encoding="utf8") if listed.exists() else ""
-    case = Case(name, f"{name}.jsonl.gz", at, **about)
-    if not 0 < at <= len(messages) or f"name = {quoted(name)}\n" in known:
-        raise TranscriptError(f"{log}: {name!r} cannot be cut at {at} of {len(messages)}, or is a case already")
-    lines = "".join(json.dumps(message, ensure_ascii=False) + "\n" for message in messages[:at])
-    replace_private(folder / "logs" / case.log, gzip.compress(lines.encode("utf8", "surrogatepass"), mtime=0))
-    rows = [f"{key} = {quoted(value)}\n" for key, value in msgspec.structs.asdict(case).items() if value]
-    replace_private(listed, f"{known}{chr(10) if known else ''}[[case]]\n{''.join(rows)}".encode())
-    return case
-
-
 def with_own_case(
     folder: Path, log: Path, messages: Sequence[Message], *, cut: float, budget: int, own: Settings, to: Path
 ) -> Recording:
-    """Return a folder with a log of the user's as its only case, added to `to` if new. Raise `TranscriptError`."""
-    at, files = cut_at(messages, cut), _files_of(own)
+    """Return a folder with a log of the user's as its only case, added to `to` if new. Its view is taken at the last
+    message of the assistant before which at most `cut`, a share of the characters, stands. Raise `TranscriptError`."""
+    sums = list(accumulate((sum(len(part.text) for part in parts_of(each)) for each in messages), initial=0))
+    places = (at for at, message in enumerate(messages) if message.get("role") == "assistant")
+    at, files = max((at for at in places if sums[at] <= cut * sums[-1]), default=0), _files_of(own)
     session = log.name.removesuffix(".gz").removesuffix(".jsonl")
     name = f"{session}-{at}"
     if (folder / CASES).exists():
@@ -490,8 +465,13 @@ def with_own_case(
         raise TranscriptError(f"{log}: {held}; take a budget below {size}, or a later cut")
     for file, content in files.items():  # first: a folder with a case and without its settings would be another one
         replace_private(to / file, content)
-    about = {"source": "a log of the user's", "licence": "not to be published", "session": session}
-    case = add_case(to, log, messages, name=name, cut=at, budget=budget, **about)
+    case = Case(name, f"{name}.jsonl.gz", at, budget, "a log of the user's", "not to be published", session)
+    quoted = partial(json.dumps, ensure_ascii=False)  # as TOML has it: JSON's escapes beyond U+FFFF are none of TOML's
+    lines = "".join(quoted(message) + "\n" for message in messages[:at])
+    replace_private(to / "logs" / case.log, gzip.compress(lines.encode("utf8", "surrogatepass"), mtime=0))
+    known = (to / CASES).read_text(encoding="utf8") + "\n" if (to / CASES).exists() else ""
+    rows = [f"{key} = {quoted(value)}\n" for key, value in msgspec.structs.asdict(case).items() if value]
+    replace_private(to / CASES, f"{known}[[case]]\n{''.join(rows)}".encode())
     return replace(Recording.open(to), cases=[case])
 
 
@@ -514,13 +494,6 @@ def changed_settings(settings: Settings) -> dict[str, Any]:
 def indented(document: Any) -> bytes:
     """Return a document as JSON that a person can read in a diff."""
     return msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n"
-
-
-def cut_at(messages: Sequence[Message], share: float) -> int:
-    """Return the last message of the assistant before which at most this share of the characters stands."""
-    sums = list(accumulate((sum(len(part.text) for part in parts_of(each)) for each in messages), initial=0))
-    places = (at for at, message in enumerate(messages) if message.get("role") == "assistant")
-    return max((at for at in places if sums[at] <= share * sums[-1]), default=0)
 
 
 def recorded(recording: Recording) -> Dataset:

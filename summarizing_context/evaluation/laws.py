@@ -87,7 +87,6 @@ class Judge:
         self._keys: list[bytes] = []  # of the last view
 
     def add(self, message: Message) -> None:
-        """Note the next message of the log."""
         key = canonical(message)
         self._places.setdefault(key, []).append(len(self._log))
         self._ids[key] = bound_ids(read_message(dict(message)))

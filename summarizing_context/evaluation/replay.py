@@ -13,7 +13,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, wait
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, replace
 from importlib.resources import files
@@ -52,7 +52,8 @@ PRICED_MODEL = "claude-sonnet-5"  # by which the demo tells what it saved
 
 _FOLDER = files("summarizing_context.evaluation")
 
-PLAYED: ContextVar[Callable[[float], None]] = ContextVar("played", default=lambda share: None)  # see `each_message`
+# What is called as messages are played, also in other processes, with their share of their log or file.
+PLAYED: ContextVar[Callable[[float], None]] = ContextVar("played", default=lambda share: None)
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -88,16 +89,6 @@ def _begin(played: Any) -> None:
             played.value += share
 
     PLAYED.set(add)
-
-
-@contextmanager
-def each_message(watch: Callable[[float], None]) -> Iterator[None]:
-    """Have `watch` called as messages are played, also in other processes: with their share of their log or file."""
-    before = PLAYED.set(watch)
-    try:
-        yield
-    finally:
-        PLAYED.reset(before)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -172,7 +163,6 @@ class Recorder:
         self._sizes: dict[bytes, int] = {}  # of messages, each counted once
 
     async def add(self, message: dict[str, Any]) -> None:
-        """Add one message."""
         await self._context.add_message(message)
         self._judge.add(message)
         self.tally.counts["messages"] += 1

@@ -47,7 +47,6 @@ class Interval(NamedTuple):
 
 
 def by_session(points: Points) -> dict[str, float]:
-    """Return the mean of each session."""
     found: dict[str, list[float]] = {}
     for (session, _, _), value in points.items():
         found.setdefault(session, []).append(value)

@@ -23,20 +23,9 @@ import anyio
 import msgspec
 
 from summarizing_context.errors import CassetteMissError, SettingsError, TranscriptError
-from summarizing_context.evaluation import cassettes, views
+from summarizing_context.evaluation import cassettes, datasets, views
 from summarizing_context.evaluation.cassettes import Cassette, RecordedModel, Reply, Request, prices_of
-from summarizing_context.evaluation.datasets import (
-    ABSENT,
-    AskedCase,
-    Dataset,
-    Log,
-    Question,
-    Recording,
-    changed_settings,
-    message_tokens,
-    read_messages,
-    recorded,
-)
+from summarizing_context.evaluation.datasets import ABSENT, AskedCase, Dataset, Log, Question, Recording, recorded
 from summarizing_context.evaluation.replay import for_each
 from summarizing_context.evaluation.report import EVIDENCE, HELD, RIGHT, Answer, Asked, Report, Spent, Viewed
 from summarizing_context.evaluation.views import Case, Message, Text, compaction
@@ -182,7 +171,7 @@ class Run:
                 own = "own summaries" if arm.summarizer is not None else "no model"
                 own = f"summaries by {arm.settings.model}" if arm.asks_model else own
                 about[arm.name] = arm.about or f"this package, {own}"
-                changed = changed_settings(arm.settings).items()
+                changed = datasets.changed_settings(arm.settings).items()
                 shown[arm.name] = {name: one.name if isinstance(one, Path) else one for name, one in changed}
         made_by: dict[str, list[str]] = {}
         recording = self.dataset.recording
@@ -229,7 +218,7 @@ class Run:
         cases = log.ask(messages, int(first.max_tokens))
         recording, texts = self.dataset.recording, dict[tuple[str, str], str]()  # views by case and arm
         bare = [arm.name for arm in self.arms if arm.settings is None]
-        history = sum(map(message_tokens, messages))
+        history = sum(map(datasets.message_tokens, messages))
         folder = None  # the cassette of recorded arms: it is only replayed, unless their models are named
         if recording is not None and bare:
             folder = cassette if self.writer is not None else Cassette(recording.cassette)
@@ -305,7 +294,7 @@ class Run:
                         found[name] = Answer(" … ".join(filter(None, map(text.excerpt, one.values[:4]))), points)
                 evidence = []  # messages, with the text around the first value that each holds; else its first ones
                 for at in (at for at in one.evidence if at < len(messages)):
-                    text = Text(read_messages([messages[at]])[0].words)
+                    text = Text(datasets.read_messages([messages[at]])[0].words)
                     begin = " ".join(text.text[:180].split())
                     evidence.append((at, next(filter(None, map(text.excerpt, one.values)), begin)))
                 asked_for = one.id, one.question, found, one.category, one.answer, list(one.values), evidence
@@ -347,8 +336,6 @@ def _spent(log: Log, arm: str, history: int, played: views.Played) -> Spent:
 
 
 class WrittenQuestion(msgspec.Struct):
-    """A question as a model writes it."""
-
     category: Literal["rule", "decision", "error", "artifact", "fact", "absent"]
     question: Annotated[str, msgspec.Meta(pattern=r"\S")]
     answer: Annotated[str, msgspec.Meta(pattern=r"\S")]

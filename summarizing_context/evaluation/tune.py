@@ -103,8 +103,6 @@ class Trial:
     # Prompts that the model proposes
 
     def ask(self, question: str) -> str:
-        """Return the model's reply."""
-
         async def asked() -> Reply:
             async with RecordedModel(self.settings, self.cassette) as model:
                 return await model.ask(Request("proposal", model.maker, "", (question,), 2_000, self.asked[question]))

@@ -215,12 +215,10 @@ def _as_text(value: object) -> str:
 
 
 def text_of(messages: Iterable[Message]) -> str:
-    """Return messages as one text."""
     return joined(part for message in messages for part in parts_of(message))
 
 
 def joined(parts: Iterable[Part]) -> str:
-    """Return parts as one text."""
     return "\n\n".join(f"[{part.label}]\n{part.text}" for part in parts)
 
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+from contextvars import copy_context
 from itertools import product
 from pathlib import Path
 from time import sleep
@@ -12,7 +13,7 @@ import pytest
 from rich.progress import Progress
 
 from summarizing_context.cli.output import told_lines
-from summarizing_context.evaluation.replay import PLAYED, each_message, for_each
+from summarizing_context.evaluation.replay import PLAYED, for_each
 from tests.cli.commands import Runner, says
 from tests.evaluation.sessions import answered, write
 from tests.privacy import open_to_others
@@ -91,8 +92,9 @@ def test_the_bar_moves_with_what_other_processes_play(tmp_path: Path):
         if share:
             (tmp_path / "seen").touch()
 
-    with each_message(watch):
-        assert [*for_each([tmp_path / "seen"] * 2, play_half, 2)] == [True, True]
+    context = copy_context()
+    context.run(PLAYED.set, watch)
+    assert context.run(lambda: [*for_each([tmp_path / "seen"] * 2, play_half, 2)]) == [True, True]
 
 
 def test_a_remark_on_what_was_measured_all_the_same_is_no_skipped_line():

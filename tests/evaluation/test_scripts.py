@@ -12,9 +12,9 @@ from evals import moments, standing_rules
 from evals.performance import peers
 from evals.performance.managers import MANAGERS
 from evals.performance.run import drive
-from summarizing_context.evaluation.datasets import Recording, add_case, cut_at, read_messages
+from summarizing_context.evaluation.datasets import read_messages
 from tests.cli.commands import write_transcript
-from tests.evaluation.sessions import MADE_UP, session
+from tests.evaluation.sessions import session
 from tests.laws.builders import assistant, call, result, user
 
 
@@ -41,18 +41,6 @@ async def test_standing_rules_holds_a_session_against_the_labels_of_its_log(tmp_
     shown, wrong, missed, _ = capsys.readouterr().out.splitlines()
     assert shown == "a precision 1/2, recall 1/2, ended 0/0"
     assert (said[2] in wrong, said[1] in missed) == (True, True)
-
-
-def test_a_log_is_added_as_far_as_its_cut(tmp_path):
-    log = MADE_UP / "logs" / "heating.jsonl"
-    messages = [json.loads(line) for line in log.read_text().splitlines()]
-    about = {"budget": 300, "source": "made up", "licence": "MIT"}
-    case = add_case(tmp_path, log, name=None, cut=0.6, **about)
-    other = add_case(tmp_path, log, name="other", cut=5, session="heating", **about)
-    assert (case.cut, messages[case.cut]["role"]) == (cut_at(messages, 0.6), "assistant")
-    added = Recording.open(tmp_path)
-    assert (added.cases, added.messages(case)) == ([case, other], messages[: case.cut])
-    assert [(one.name, one.drawn_as) for one in added.cases] == [("heating", "heating"), ("other", "heating")]
 
 
 def figures(folder: Path, **asked: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from summarizing_context import SummaryJob
 from summarizing_context.errors import SummarizerRefused
 from summarizing_context.evaluation import Arm, Dataset, Run
 from summarizing_context.evaluation.cassettes import Cassette, RecordedModel
-from summarizing_context.evaluation.datasets import CATEGORIES, Recording, exact_values
+from summarizing_context.evaluation.datasets import Recording, exact_values
 from summarizing_context.evaluation.report import in_words
 from summarizing_context.evaluation.views import ARMS
 from summarizing_context.summarizers.extractive import summarize_extractively
@@ -27,6 +27,7 @@ DATASET = Dataset.load(FOLDER)
 NAMED = RECORDING.at(RECORDING.cases[0]).writer
 WRITER: Any = SimpleNamespace(model=NAMED, recipe=NAMED)
 ERRORS = re.compile("error|fail|exception|wrong|broke|bug|fix|cause|because|refus|reject|denied", re.I)
+CATEGORIES = ("rule", "decision", "error", "artifact", "fact")
 WORSE = ("drops errors", "drops values", "too short")
 
 
