@@ -55,9 +55,9 @@ function rowsBy(items, chat) {
 let isSaid = false
 
 /** The rows as a view has them; undefined where that changes nothing, or the service does not answer, as is said once. */
-async function viewOf($, rows, compact) {
+async function viewOf($, rowsNow, compact) {
   try {
-    const chat = chatOf(await rows)
+    const chat = chatOf(await rowsNow())
     const model = await $.session.model()
     const body = JSON.stringify({ model: model?.id ?? model, compact, messages: chat.map(({ message }) => message) })
     const headers = {
@@ -69,9 +69,10 @@ async function viewOf($, rows, compact) {
     if (answer.status >= 300) throw new Error(`it answered ${answer.status}`)
     return answer.status === 204 ? undefined : rowsBy(JSON.parse(answer.body ?? answer.text).messages, chat)
   } catch (error) {
-    const start = "Start it with: summarizing-context proxy --store STORE"
-    if (!isSaid) $.ui.toast(`Claude Code compacts by itself: ${SERVICE} (${error.message}). ${start}`)
+    if (isSaid) return
     isSaid = true
+    const start = "Start it with: summarizing-context proxy --store STORE"
+    $.ui.toast(`Claude Code compacts by itself: ${SERVICE} (${error.message}). ${start}`)
   }
 }
 
@@ -79,14 +80,14 @@ export function register(on) {
   // While the session grows, so that the summaries are there when they are needed.
   on("turn.complete", async ($, e, next) => {
     const done = await next(e)
-    if (e.agentId === undefined) await viewOf($, $.session.messages(), false)
+    if (e.agentId === undefined) await viewOf($, () => $.session.messages(), false)
     return done
   })
 
   on("session.compact", async ($, e, next) => {
     if (e.agentId !== undefined) return next(e)
     if (e.trigger === "precompute") return { skip: "summarizing-context compacts when it is time" }
-    const messages = await viewOf($, e.messages, true)
+    const messages = await viewOf($, () => e.messages, true)
     return messages === undefined ? next(e) : { messages }
   })
 }

@@ -200,8 +200,8 @@ class _Pages:
             if what == "session":  # its log, its segments, the blocks of the header, and what is sent next
                 nodes = context.explain()
                 last, figures, plan = context.last_view, context.statistics(), await context.plan()
-                texts = [message_text_parts(message) for message in log]
-                places = {(log[at]["role"], *texts[at]): at for at in reversed(range(len(log)))}
+                numbered = reversed([*enumerate(log)])  # of messages that say the same, the first
+                places = {(message["role"], *message_text_parts(message)): at for at, message in numbered}
                 size = price if len(log) <= _BINS else price._replace(count=estimate_text)  # which is quicker
                 failure = None
                 if figures.last_error_at is not None and figures.summaries_ready != figures.segments:
@@ -246,11 +246,10 @@ class _Pages:
                 raise NodeNotFoundError(f"there is no {called} of messages {start} to {stop - 1} any longer")
 
             if what == "messages":  # word for word: up to 60, or about a million characters
-                rows, length = list[Json](), 0
+                rows = list[Json]()
                 for at in range(start, min(stop, len(log), start + 60)):
                     rows.append(_row(log[at], "log", at, price, most=10**9))
-                    length += len(rows[-1]["text"])
-                    if length > 1_000_000:
+                    if sum(len(row["text"]) for row in rows) > 1_000_000:
                         break
                 return {"messages": rows, "next": end if (end := start + len(rows)) < min(stop, len(log)) else None}
 

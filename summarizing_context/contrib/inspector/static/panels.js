@@ -60,14 +60,13 @@ export function drawView(state) {
 
 // A message of a list.
 function spoken(id, row, attributes) {
-  const where = row.message === null ? null : make("span", { class: "where" }, `#${row.message}`);
-  const text = make("pre", attributes, row.text);
-  const said = make("article", { class: `said ${row.kind}` },
-    make("header", {}, make("b", {}, row.kind === "tool" ? "tool result" : row.role), where,
-      row.part === "log" ? pinning(id, row.message) : null, make("span", { class: "size" }, tokens(row.tokens))), text);
   const more = ` … (${number(row.left)} more characters)`;
-  if (row.left) text.append(row.message === null ? more : opens(id, row.message, row.message + 1, more));
-  return said;
+  const rest = row.message === null ? more : opens(id, row.message, row.message + 1, more);
+  return make("article", { class: `said ${row.kind}` },
+    make("header", {}, make("b", {}, row.kind === "tool" ? "tool result" : row.role),
+      row.message !== null && make("span", { class: "where" }, `#${row.message}`),
+      row.part === "log" && pinning(id, row.message), make("span", { class: "size" }, tokens(row.tokens))),
+    make("pre", attributes, row.text, row.left > 0 && rest));
 }
 
 function pinning(session, message) {
