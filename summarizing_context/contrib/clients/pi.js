@@ -45,11 +45,11 @@ export default function (pi) {
       return answer.status === 204 ? undefined : { entries, items: (await answer.json()).messages }
     } catch (error) {
       if (isSaid) return
-      isSaid = true
       const start = "Start it with: summarizing-context proxy --store STORE"
       const words = `Pi compacts by itself: ${SERVICE} (${error.message}). ${start}`
       if (ctx.hasUI === false) console.error(words)
-      else ctx.ui.notify(words, "warning")
+      else ctx.ui.notify(words, "warning") // throws where the session has ended: then it is still to be said
+      isSaid = true
     }
   }
 
