@@ -67,21 +67,21 @@ class SummarizingMiddleware(AgentMiddleware, AbstractContextManager["Summarizing
         weakref.finalize(self, self._loop.end).atexit = False
 
     def wrap_model_call(self, request: ModelRequest, handler: Callable[[ModelRequest], ModelResponse]) -> ModelResponse:
-        session, shorten = self._shortened(request)
-        response = handler(self._loop.submit(shorten).result())
+        session, shortened = self._loop.submit(lambda: self._shortened(request)).result()
+        response = handler(shortened)
         self._loop.submit(lambda: self._observe(session, response)).result()
         return response
 
     async def awrap_model_call(
         self, request: ModelRequest, handler: Callable[[ModelRequest], Awaitable[ModelResponse]]
     ) -> ModelResponse:
-        session, shorten = self._shortened(request)
-        response = await handler(await asyncio.wrap_future(self._loop.submit(shorten)))
+        session, shortened = await asyncio.wrap_future(self._loop.submit(lambda: self._shortened(request)))
+        response = await handler(shortened)
         await asyncio.wrap_future(self._loop.submit(lambda: self._observe(session, response)))
         return response
 
-    def _shortened(self, request: ModelRequest) -> tuple[str, Callable[[], Coroutine[Any, Any, ModelRequest]]]:
-        """Return the session of a request, and what makes the request with its view on the loop of the sessions."""
+    async def _shortened(self, request: ModelRequest) -> tuple[str, ModelRequest]:
+        """Return the session of a request, and the request with its view."""
         rows = list[Message]()
         for at, message in enumerate(request.messages):
             try:
@@ -107,19 +107,15 @@ class SummarizingMiddleware(AgentMiddleware, AbstractContextManager["Summarizing
         model, settings = request.model, request.model_settings or {}
         profile: Mapping[str, Any] = getattr(model, "profile", None) or {}
         limits = profile.get("max_input_tokens"), profile.get("max_output_tokens")
-        provider = shared.model_of(
-            type(model).__name__, _model_name(model), *limits, _cache_asked(prompt, rows, settings)
-        )
+        cache = _cache_asked(prompt, rows, settings)
+        provider = shared.model_of(type(model).__name__, _model_name(model), *limits, cache)
         bound = shared.bound_thinking(_model_name(model), settings.get("thinking") or getattr(model, "thinking", None))
 
-        async def shorten() -> ModelRequest:
-            async with self._sessions.use(session) as context:
-                await context.follow(rows, keys=keys)
-                view = await context.next_view(provider=provider, system=prompt, tools=tools, bound_thinking=bound)
-            shown = view.messages[bool(prompt) :]  # without the prompt, which the request carries
-            return request.override(messages=_messages(shown, rows, request.messages))
-
-        return session, shorten
+        async with self._sessions.use(session) as context:
+            await context.follow(rows, keys=keys)
+            view = await context.next_view(provider=provider, system=prompt, tools=tools, bound_thinking=bound)
+        shown = view.messages[bool(prompt) :]  # without the prompt, which the request carries
+        return session, request.override(messages=_messages(shown, rows, request.messages))
 
     async def _observe(self, session: str, response: Any) -> None:
         found = [response] if isinstance(response, AIMessage) else getattr(response, "result", ())
@@ -249,12 +245,11 @@ def _row_of(message: BaseMessage) -> Message:
     if message.name:
         row["name"] = message.name
     if isinstance(message, AIMessage):
-        listed: list[tuple[Any, str]] = [
-            (call, json.dumps(call["args"], ensure_ascii=False, default=str)) for call in message.tool_calls
-        ]
-        listed += [(call, call["args"] or "") for call in message.invalid_tool_calls]  # no JSON, and sent all the same
-        for call, arguments in listed:
-            function = {"name": call["name"] or "", "arguments": arguments}
+        calls: list[Any] = [*message.tool_calls, *message.invalid_tool_calls]
+        for call in calls:
+            args = call["args"]  # of an invalid call: no JSON, and sent all the same
+            text = args or "" if isinstance(args, str | None) else json.dumps(args, ensure_ascii=False, default=str)
+            function = {"name": call["name"] or "", "arguments": text}
             row.setdefault("tool_calls", []).append({"id": call["id"] or "", "type": "function", "function": function})
     elif isinstance(message, ToolMessage):
         row["tool_call_id"] = message.tool_call_id

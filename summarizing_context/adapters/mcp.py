@@ -78,12 +78,10 @@ def make_server(settings: Settings, session: str | None = None) -> Server[Any]:
     `settings` name the store. With those of the writer, its summaries are found too.
     """
     tools: dict[str, ToolForm] = {}
+    left_out = () if session is None else ("scope", "session")  # no call can name another
     for tool in _TOOLS:
-        if session is None:
-            properties = {**tool.properties, "session": _SESSION}
-        else:  # no call can name another
-            properties = {key: value for key, value in tool.properties.items() if key != "scope"}
-        tools[tool.name] = tool._replace(properties=properties)
+        taken = {**tool.properties, "session": _SESSION}
+        tools[tool.name] = tool._replace(properties={key: taken[key] for key in taken if key not in left_out})
     tools[COMPACT_TOOL.name] = COMPACT_TOOL
     marks = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
     listed = [Tool(**tool.schema(), annotations=marks) for tool in tools.values()]

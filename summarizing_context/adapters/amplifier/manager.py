@@ -44,7 +44,7 @@ from summarizing_context.errors import (
 )
 from summarizing_context.log.entries import content_digest
 from summarizing_context.messages.reading import Message, decode_message, parse_messages, read_message
-from summarizing_context.models import read_provider
+from summarizing_context.models import field_of, read_provider
 from summarizing_context.retrieval.tools import compact_tool_schema, memory_tool_schemas, recall_tool_schema
 from summarizing_context.sessions.session import Statistics
 from summarizing_context.settings import Settings, is_address
@@ -242,8 +242,7 @@ class SummarizingContextManager:
         if self._plan.preserve_system or not context.explain():
             return rows
         # without the log's leading system rows; a prompt made for this request stays
-        first = next((at for at, row in enumerate(rows) if row["role"] not in ("system", "developer")), len(rows))
-        return [*rows[: bool(system)], *rows[first:]]
+        return [*rows[: bool(system)], *dropwhile(may_be_missing, rows)]
 
     async def get_messages(self) -> list[Message]:
         """The whole log, as received."""
@@ -474,37 +473,35 @@ def read_options(config: Mapping[str, Any] | None) -> MountPlan:
         problems.append(f"persistence = {rules.shown(inside)} is refused; {allowed}")
         inside = {}
     said = {key: rules.Given(value, f"persistence.{key}") for key, value in inside.items() if is_said(key, value)}
-    place = kept(_Persistence, said)
+    place = _Persistence(**kept(_Persistence, said))
     own = kept(_Own, {name: given.pop(name) for name in rules.declared(_Own) if name in given})
 
     # the settings, under whichever of their names they are given
     values = dict[Any, rules.Given]()
-    enabled = place.get("enabled", True)
-    if persistence.value is not None and ("path" in place or not {"store", "storage_path"} & given.keys()):
-        values["store"] = rules.Given(place.get("path", "~/.amplifier/contexts.db"), "persistence.path")
+    if persistence.value is not None and (place.path is not None or not {"store", "storage_path"} & given.keys()):
+        values["store"] = rules.Given(place.path or "~/.amplifier/contexts.db", "persistence.path")
     for key, one in given.items():
         name = _SAME_AS.get(key, key)
-        if enabled and name in values and values[name].value != one.value:
+        if place.enabled and name in values and values[name].value != one.value:
             problems.append(f"{key} is given twice, as {values[name].label} too; leave one out")
         values[name] = one
-    if not enabled:
+    if not place.enabled:
         values["store"] = rules.Given(_MEMORY, "persistence.enabled")
     settings = kept(Settings, values, also=(*_SAME_AS, *rules.declared(_Own), "persistence"))
     if own.get("preserve_system") is False and settings.get("header_role", "user") != "user":
         problems.append(f"preserve_system = False needs header_role = 'user', not {settings['header_role']!r}")
     if problems:
         raise SettingsError(problems)
-    required = place.get("required", False)
-    return MountPlan(**own, settings=Settings(**settings), required=required, names_session="session_id" in given)
+    names_session = "session_id" in given
+    return MountPlan(**own, settings=Settings(**settings), required=place.required, names_session=names_session)
 
 
 def choose_provider(mounted: Mapping[str, Any] | None) -> Any:
     """Return the provider that the host would choose first, or None."""
 
     def priority(provider: Any) -> float:
-        found = getattr(provider, "priority", None)
-        if found is None and isinstance(config := getattr(provider, "config", None), Mapping):
-            found = config.get("priority")
+        own, configured = field_of(provider, "priority"), field_of(field_of(provider, "config"), "priority")
+        found = configured if own is None else own
         return found if isinstance(found, int | float) and not isinstance(found, bool) else 100
 
     return min((mounted or {}).values(), key=priority, default=None)

@@ -52,50 +52,42 @@ function rowsBy(items, chat) {
   return [...rows.values()]
 }
 
-async function ask($, messages, compact) {
-  const model = await $.session.model()
-  const body = JSON.stringify({ model: model?.id ?? model, compact, messages })
-  const headers = {
-    "content-type": "application/json",
-    "x-claude-code-session-id": await $.session.id(),
-    "x-summarizing-context-token": (await $.fs.read(TOKEN_FILE)).trim(),
+let isSaid = false
+
+/** The rows as a view has them; undefined where that changes nothing, or the service does not answer, as is said once. */
+async function viewOf($, rowsNow, compact) {
+  try {
+    const chat = chatOf(await rowsNow())
+    const model = await $.session.model()
+    const body = JSON.stringify({ model: model?.id ?? model, compact, messages: chat.map(({ message }) => message) })
+    const headers = {
+      "content-type": "application/json",
+      "x-claude-code-session-id": await $.session.id(),
+      "x-summarizing-context-token": (await $.fs.read(TOKEN_FILE)).trim(),
+    }
+    const answer = await $.http.fetch(`${SERVICE}/_view`, { method: "POST", headers, body })
+    if (answer.status >= 300) throw new Error(`it answered ${answer.status}`)
+    return answer.status === 204 ? undefined : rowsBy(JSON.parse(answer.body ?? answer.text).messages, chat)
+  } catch (error) {
+    if (isSaid) return
+    isSaid = true
+    const start = "Start it with: summarizing-context proxy --store STORE"
+    $.ui.toast(`Claude Code compacts by itself: ${SERVICE} (${error.message}). ${start}`)
   }
-  const answer = await $.http.fetch(`${SERVICE}/_view`, { method: "POST", headers, body })
-  if (answer.status >= 300) throw new Error(`it answered ${answer.status}`)
-  return answer.status === 204 ? undefined : JSON.parse(answer.body ?? answer.text).messages
-}
-
-const told = { isSaid: false }
-
-function say($, error) {
-  if (told.isSaid) return
-  told.isSaid = true
-  const start = "Start it with: summarizing-context proxy --store STORE"
-  $.ui.toast(`Claude Code compacts by itself: ${SERVICE} (${error.message}). ${start}`)
 }
 
 export function register(on) {
   // While the session grows, so that the summaries are there when they are needed.
   on("turn.complete", async ($, e, next) => {
     const done = await next(e)
-    try {
-      if (e.agentId === undefined) await ask($, chatOf(await $.session.messages()).map(({ message }) => message), false)
-    } catch (error) {
-      say($, error)
-    }
+    if (e.agentId === undefined) await viewOf($, () => $.session.messages(), false)
     return done
   })
 
   on("session.compact", async ($, e, next) => {
     if (e.agentId !== undefined) return next(e)
     if (e.trigger === "precompute") return { skip: "summarizing-context compacts when it is time" }
-    try {
-      const chat = chatOf(e.messages)
-      const items = await ask($, chat.map(({ message }) => message), true)
-      if (items !== undefined) return { messages: rowsBy(items, chat) }
-    } catch (error) {
-      say($, error)
-    }
-    return next(e)
+    const messages = await viewOf($, () => e.messages, true)
+    return messages === undefined ? next(e) : { messages }
   })
 }

@@ -53,13 +53,6 @@ export const SummarizingContext = async ({ client }) => {
   const limits = new Map() // of models, by name
   let isSaid = false
 
-  async function say(message) {
-    if (isSaid) return
-    isSaid = true
-    const body = { service: "summarizing-context", level: "warn", message }
-    await Promise.allSettled([client.app.log({ body }), client.tui.showToast({ body: { message, variant: "warning" } })])
-  }
-
   return {
     "tool.definition": async ({ toolID }, { description }) => {
       tools.set(toolID, { type: "function", function: { name: toolID, description } })
@@ -74,24 +67,28 @@ export const SummarizingContext = async ({ client }) => {
       const lead = systems.has(session) ? [{ role: "system", content: systems.get(session) }] : []
       const rows = messages.flatMap(rowsOf)
       const model = last.model?.modelID
-      const asked = { model, tools: [...tools.values()], messages: [...lead, ...rows.map(({ row }) => row)] }
       try {
         if (!limits.has(model)) {
           const { data } = await client.config.providers()
           const known = data?.providers.find(({ id }) => id === last.model?.providerID)
           limits.set(model, known?.models[model]?.limit ?? {})
         }
-        Object.assign(asked, { context_window: limits.get(model).context, max_tokens: limits.get(model).output })
+        const { context: context_window, output: max_tokens } = limits.get(model)
+        const said = { tools: [...tools.values()], messages: [...lead, ...rows.map(({ row }) => row)] }
+        const body = JSON.stringify({ model, context_window, max_tokens, ...said })
         const token = (await readFile(TOKEN_FILE, "utf8")).trim()
         const headers = { "content-type": "application/json", "x-session-id": session, "x-summarizing-context-token": token }
-        const sent = { method: "POST", headers, body: JSON.stringify(asked), signal: AbortSignal.timeout(8_000) }
-        const answer = await fetch(`${SERVICE}/_view`, sent)
+        const answer = await fetch(`${SERVICE}/_view`, { method: "POST", headers, body, signal: AbortSignal.timeout(8_000) })
         if (answer.status === 204) return
         if (!answer.ok) throw new Error(`it answered ${answer.status}`)
         const items = (await answer.json()).messages.map((item) => ({ ...item, at: item.at - lead.length }))
         messages.splice(0, messages.length, ...shownBy(items, rows))
       } catch (error) {
-        await say(`No views: ${SERVICE} (${error.message}). Start it with: summarizing-context proxy --store STORE`)
+        if (isSaid) return
+        isSaid = true
+        const message = `No views: ${SERVICE} (${error.message}). Start it with: summarizing-context proxy --store STORE`
+        const body = { service: "summarizing-context", level: "warn", message }
+        await Promise.allSettled([client.app.log({ body }), client.tui.showToast({ body: { message, variant: "warning" } })])
       }
     },
   }

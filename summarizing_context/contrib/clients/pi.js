@@ -34,9 +34,8 @@ export default function (pi) {
   /** What the service says of a branch of the session; undefined where it does not answer, or has nothing to change. */
   async function ask(branch, ctx, compact, signal = AbortSignal.timeout(8_000)) {
     const entries = branch.filter(rowOf)
-    const { id, contextWindow, maxTokens } = ctx.model ?? {}
-    const limits = { model: id, context_window: contextWindow, max_tokens: maxTokens }
-    const body = JSON.stringify({ ...limits, compact, messages: entries.map(rowOf) })
+    const { id: model, contextWindow: context_window, maxTokens: max_tokens } = ctx.model ?? {}
+    const body = JSON.stringify({ model, context_window, max_tokens, compact, messages: entries.map(rowOf) })
     const session = ctx.sessionManager.getSessionId()
     try {
       const token = (await readFile(TOKEN_FILE, "utf8")).trim()
@@ -45,12 +44,11 @@ export default function (pi) {
       if (!answer.ok) throw new Error(`it answered ${answer.status}`)
       return answer.status === 204 ? undefined : { entries, items: (await answer.json()).messages }
     } catch (error) {
-      if (!isSaid) {
-        const start = "Start it with: summarizing-context proxy --store STORE"
-        const words = `Pi compacts by itself: ${SERVICE} (${error.message}). ${start}`
-        if (ctx.hasUI === false) console.error(words)
-        else ctx.ui.notify(words, "warning")
-      }
+      if (isSaid) return
+      const start = "Start it with: summarizing-context proxy --store STORE"
+      const words = `Pi compacts by itself: ${SERVICE} (${error.message}). ${start}`
+      if (ctx.hasUI === false) console.error(words)
+      else ctx.ui.notify(words, "warning") // throws where the session has ended: then it is still to be said
       isSaid = true
     }
   }

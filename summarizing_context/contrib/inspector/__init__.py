@@ -142,16 +142,13 @@ class _Pages:
 
         async def changed() -> Json:
             info = await self._known(session)
-            if is_undo and self._undo is not None:
-                await self._undo(session)
-            elif not is_undo and self._pin is not None:
-                return {"pinned": await self._pin(session, message)}
+            change: Callable[..., Awaitable[object]] | None = self._undo if is_undo else self._pin
+            if change is not None:
+                made = await (change(session) if is_undo else change(session, message))
             else:  # of a session that is open nowhere
                 async with self._opened(info, changes=True, read_only=False) as context:
-                    if not is_undo:
-                        return {"pinned": await context.pin(message)}
-                    await context.undo_activation()
-            return {"undone": session}
+                    made = await (context.undo_activation() if is_undo else context.pin(message))
+            return {"undone": session} if is_undo else {"pinned": made}
 
         return await self._answer(changed())
 
@@ -161,10 +158,9 @@ class _Pages:
         async def changes() -> AsyncIterator[str]:
             told = None
             while True:
-                try:
+                version = "unreadable"  # then a request for the sessions tells what is wrong
+                with suppress(StoreError):
                     version = await self._version()
-                except StoreError:
-                    version = "unreadable"  # a request for the sessions tells what is wrong
                 if version != told:
                     yield f"data: {(told := version)}\n\n"
                 await asyncio.sleep(0.4)  # between two looks at the store
@@ -204,8 +200,8 @@ class _Pages:
             if what == "session":  # its log, its segments, the blocks of the header, and what is sent next
                 nodes = context.explain()
                 last, figures, plan = context.last_view, context.statistics(), await context.plan()
-                texts = [message_text_parts(message) for message in log]
-                places = {(log[at]["role"], *texts[at]): at for at in reversed(range(len(log)))}
+                numbered = reversed([*enumerate(log)])  # of messages that say the same, the first
+                places = {(message["role"], *message_text_parts(message)): at for at, message in numbered}
                 size = price if len(log) <= _BINS else price._replace(count=estimate_text)  # which is quicker
                 failure = None
                 if figures.last_error_at is not None and figures.summaries_ready != figures.segments:
@@ -250,17 +246,15 @@ class _Pages:
                 raise NodeNotFoundError(f"there is no {called} of messages {start} to {stop - 1} any longer")
 
             if what == "messages":  # word for word: up to 60, or about a million characters
-                rows, length = list[Json](), 0
+                rows = list[Json]()
                 for at in range(start, min(stop, len(log), start + 60)):
                     rows.append(_row(log[at], "log", at, price, most=10**9))
-                    length += len(rows[-1]["text"])
-                    if length > 1_000_000:
+                    if sum(len(row["text"]) for row in rows) > 1_000_000:
                         break
                 return {"messages": rows, "next": end if (end := start + len(rows)) < min(stop, len(log)) else None}
 
             # one activation: the messages that left the view, and the blocks that stand for the past since; None where
             # the store keeps them no longer, or the log was replaced since
-            records = context.activations()
             record = next((one for one in records if one.number == number("number")), None)
             if record is None:
                 raise NodeNotFoundError(f"session {session_id} has no activation {number('number')}")
@@ -333,9 +327,8 @@ def _bins(log: Sequence[Json], sizes: Sequence[int]) -> list[Json]:
     step = sum(sizes) / _BINS if len(log) > _BINS else 0
     found: list[Json] = []
     for at, (message, size) in enumerate(zip(log, sizes, strict=True)):
-        last = found[-1] if found else None
-        if last is not None and last["tokens"] + size <= step:
-            last["stop"], last["tokens"] = at + 1, last["tokens"] + size
+        if found and found[-1]["tokens"] + size <= step:
+            found[-1] |= {"stop": at + 1, "tokens": found[-1]["tokens"] + size}
         else:
             found.append({"start": at, "stop": at + 1, "tokens": size, "kind": _kind(message)})
     return found
@@ -343,15 +336,18 @@ def _bins(log: Sequence[Json], sizes: Sequence[int]) -> list[Json]:
 
 def _kind(message: Json) -> str:
     """Return who speaks: user, assistant, system, or tool for a result."""
-    role = str(message.get("role"))
-    if any(part.kind == "result" for part in read_message(message).parts):
-        return "tool"
-    return {"developer": "system"}.get(role, role if role in ("user", "assistant", "system") else "tool")
+    said = "tool" if any(part.kind == "result" for part in read_message(message).parts) else str(message.get("role"))
+    return {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}.get(said, "tool")
 
 
 def _row(message: Json, part: str, at: int | None, price: Price, *, most: int = 220) -> Json:
-    """Return a message of a list: the beginning of its text, and where it stands in the log."""
-    text, most = _text(message), 8_000 if part == "header" else most
+    """Return a message of a list: the beginning of all that it says, and where it stands in the log."""
+    told = []
+    for said in read_message(message).parts:
+        words = f"→ {said.name} " if said.kind == "call" else ""
+        words += "\n".join(said.texts)
+        told.append(words or (f"[{len(said.media)} image or file]" if said.media else ""))
+    text, most = "\n".join(told), 8_000 if part == "header" else most
     return {
         "part": part,
         "kind": _kind(message),
@@ -361,17 +357,6 @@ def _row(message: Json, part: str, at: int | None, price: Price, *, most: int = 
         "text": text[:most],
         "left": max(0, len(text) - most),  # characters
     }
-
-
-def _text(message: Json) -> str:
-    """Return all that a message says, calls with their tools."""
-    told = []
-    for part in read_message(message).parts:
-        text = "\n".join(part.texts)
-        if part.kind == "call":
-            text = f"→ {part.name} {text}"
-        told.append(text or (f"[{len(part.media)} image or file]" if part.media else ""))
-    return "\n".join(told)
 
 
 def _block(node: HeaderNode, *, whole: bool = False) -> Json:

@@ -174,10 +174,9 @@ class PoolWorker:
                 if gate == 0.0 and room:
                     try:
                         taken = await self._requests.take(self._recipe, room)
+                        running |= {asyncio.create_task(self._make(*request)) for request in taken}
                     except StoreError as error:
                         logger.warning("the queue is out of reach for now", extra={"cause": type(error).__name__})
-                        taken = []
-                    running |= {asyncio.create_task(self._make(*request)) for request in taken}
                 until, look = {draining, *running}, min(gate or _LOOK_AGAIN, _LOOK_AGAIN)
                 await asyncio.wait(until, timeout=look, return_when=asyncio.FIRST_COMPLETED)
                 running = {task for task in running if not task.done()}

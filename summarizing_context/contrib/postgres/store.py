@@ -385,8 +385,7 @@ class PostgresStore(RelationalStore):
         """End a claim of this host, which may have none. Its end is not waited for, and may fail."""
         values = key._asdict()
         with suppress(StoreError):  # closed
-            run = "give_up_claim"
-            done = self.submit("claim a summary", lambda own: own.run(run, **values, writer=own.writer))
+            done = self.submit("claim a summary", lambda own: own.run("give_up_claim", **values, writer=own.writer))
             done.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
 
     # What follows runs in the engine's thread.

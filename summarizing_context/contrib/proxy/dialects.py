@@ -21,6 +21,7 @@ from summarizing_context.evaluation.laws import view_parts
 from summarizing_context.messages.reading import encodable, message_text_parts, read_message
 from summarizing_context.messages.rendering import render_messages
 from summarizing_context.messages.text import fence
+from summarizing_context.models import field_of
 
 HOOK = {"source": "hook"}  # the metadata of rows that a client puts in by itself
 
@@ -57,19 +58,22 @@ class Asked:
     rows: Sequence[Row]
     beside: Sequence[Mapping[str, Any]]  # what is sent beside the rows, and only takes room
     model: str
-    max_output: int | None  # tokens
     has_tools: bool
     opening: Sequence[Row] = ()  # of the history: what stays before the model's first words
     must_change: bool = False  # the provider would refuse it as it is, and with a view of all rows it would not
     bound_thinking: BoundThinking = "kept"
     cache: str | None = None  # how long the provider is asked to keep the beginning, in its words
-    compacts: bool = False  # the client replaces its history by what is answered
+    compact: bool | None = None  # True: the client replaces its history by what is answered; False: later, perhaps
     window: int | None = None  # of the model, in tokens
     stands_for: tuple[str, int, str] | None = None  # the first row does: a session, how many messages, their digest
     log: Sequence[Message] = ()  # as it is kept, where the client compacts
-    goes_out: bool = True  # to a provider, with the view or as it is
     session: str = ""
     drops_thinking: bool = False  # the provider is asked to drop signed thinking that it would refuse, by a header too
+
+    @property
+    def max_output(self) -> int | None:
+        values = [decoded(self.fields, name) for name in ("max_completion_tokens", "max_tokens", "max_output_tokens")]
+        return next((value for value in values if type(value) is int and value > 0), None)
 
 
 def read_fields(body: bytes) -> Fields:
@@ -107,17 +111,10 @@ def objects(value: object) -> list[dict[str, Any]]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
-def max_tokens(fields: Fields, *names: str) -> int | None:
-    """Return the first of these fields that is a positive number of tokens."""
-    values = (decoded(fields, name) for name in names)
-    return next((value for value in values if type(value) is int and value > 0), None)
-
-
 def kept_for(fields: Fields) -> str | None:
     """Return how long OpenAI is asked to keep the beginning of a request."""
-    told = decoded(fields, "prompt_cache_options")
-    wanted = told.get("ttl") if isinstance(told, dict) else None
-    return str(wanted or decoded(fields, "prompt_cache_retention") or "").replace("-", "_") or None
+    wanted = field_of(decoded(fields, "prompt_cache_options"), "ttl") or decoded(fields, "prompt_cache_retention")
+    return str(wanted or "").replace("-", "_") or None
 
 
 def bare(message: Mapping[str, Any]) -> Message:
@@ -153,7 +150,6 @@ class Chat:
             rows=rows[len(lead) :],
             beside=[*(row.message for row in lead), *tools],
             model=model,
-            max_output=max_tokens(fields, "max_completion_tokens", "max_tokens"),
             has_tools=bool(tools),
             bound_thinking=bound_thinking(model),  # of Anthropic's models behind a gateway
             cache=kept_for(fields),
@@ -223,7 +219,6 @@ class Anthropic:
             rows=[*others, *rows[end:]],
             beside=[*prompt, *tools, *(row.message for row in [*rows[max(0, start - 1) : start], *opening])],
             model=model,
-            max_output=max_tokens(fields, "max_tokens"),
             has_tools=bool(tools),
             must_change=len(marks) > _MAX_MARKS or is_short != sorted(is_short),
             bound_thinking=bound_thinking(model, decoded(fields, "thinking"), may_ask=True),
@@ -296,8 +291,7 @@ def _blocks(message: Message) -> list[dict[str, Any]]:
 def _marked_blocks(blocks: object) -> Iterator[dict[str, Any]]:
     """Yield the blocks or tools with a mark, those inside of others too, in the order of the request."""
     for block in objects(blocks):
-        inner = block.get("source")
-        yield from _marked_blocks(inner.get("content") if isinstance(inner, dict) else None)
+        yield from _marked_blocks(field_of(block.get("source"), "content"))
         yield from _marked_blocks(block.get("content"))
         if isinstance(block.get(_MARK), dict):
             yield block
@@ -315,15 +309,12 @@ class Responses:
                 raise PassUnchanged(f"with {name} the server keeps the history")
         data = items_of(fields, "input")
         items: list[Any] = [msgspec.json.decode(item) for item in data]
-        kinds = [item.get("type") if isinstance(item, dict) else None for item in items]
+        kinds, roles = ([field_of(item, name) for item in items] for name in ("type", "role"))
         if not set(SERVER_WORK).isdisjoint(kinds):
             raise PassUnchanged("the server is asked to look up or to compact items")
         # in front: what the server has compacted, and the client's own instructions and tools behind it
         start = max((at + 1 for at, kind in enumerate(kinds) if kind in COMPACTED), default=0)
-        while start < len(items) and (
-            kinds[start] == "additional_tools"
-            or (isinstance(items[start], dict) and items[start].get("role") in ("system", "developer"))
-        ):
+        while start < len(items) and (kinds[start] == "additional_tools" or roles[start] in ("system", "developer")):
             start += 1
         if start == len(items):
             raise PassUnchanged("there is nothing behind what stays in front")
@@ -340,7 +331,6 @@ class Responses:
             rows=rows,
             beside=[*prompt, *tools, *items[:start]],
             model=str(decoded(fields, "model") or ""),
-            max_output=max_tokens(fields, "max_output_tokens"),
             has_tools=bool(tools) or "additional_tools" in kinds,
             cache=kept_for(fields),
         )
@@ -392,10 +382,9 @@ class Plugin(Chat):
         found = _LINE.match(first) if isinstance(first, str) else None
         return replace(
             asked,
-            compacts=decoded(fields, "compact") is True,
+            compact=decoded(fields, "compact") is True if "compact" in fields else None,
             window=decoded(fields, "context_window"),
             stands_for=None if found is None else (found[2], int(found[1]), found[3]),
-            goes_out="compact" not in fields,  # who compacts asks ahead, and sends requests of its own
         )
 
     def write(self, asked: Asked, shown: Sequence[Shown]) -> bytes:
@@ -411,7 +400,7 @@ class Plugin(Chat):
         # of a compaction, all before the newest messages is one text
         said: list[dict[str, Any]] = []
         start = 0
-        if asked.compacts:
+        if asked.compact:
             start, at = len(shown), len(asked.rows)
             while start and shown[start - 1].place == at - 1 >= max(1, old):
                 start, at = start - 1, at - 1

@@ -188,11 +188,8 @@ class Rewriter:
 
     async def _stored(self) -> list[str]:
         """Return the names of the sessions in the store, that of the newest change first."""
-        place = self.proxy.settings.store
-        if str(place) == ":memory:":
-            return []
         with suppress(StoreError):  # there is no store yet
-            async with opened_store(place, read_only=True) as store:
+            async with opened_store(self.proxy.settings.store, read_only=True) as store:
                 return [info.session_id for info in await store.sessions()]
         return []
 
@@ -259,12 +256,12 @@ class Rewriter:
             taken = partial(context.next_view, limit, provider, tools=asked.beside, bound_thinking=asked.bound_thinking)
             try:
                 view = await taken()
-                if asked.compacts:
+                if asked.compact:
                     await context.observe_usage(0)
                     await context.summarize()
                     view = await taken()
                     asked = replace(asked, log=await context.get_messages())
-                if not asked.goes_out:
+                if asked.compact is not None:  # the client asks ahead, and sends requests of its own
                     await context.observe_usage(0)
             except BudgetError as error:
                 if ceiling is not None:

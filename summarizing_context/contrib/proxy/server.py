@@ -214,8 +214,7 @@ class Passage:
             logger.info("a request was not answered", extra={"cause": type(failure).__name__})
             words = "cannot be reached" if isinstance(failure, httpx2.ConnectError) else "broke off"
             with contextlib.suppress(RuntimeError):  # a reply has begun: the server cuts the connection
-                failed = own_error(502, f"the provider {words} ({type(failure).__name__})")
-                await failed(scope, receive, send)
+                await own_error(502, f"the provider {words} ({type(failure).__name__})")(scope, receive, send)
         if made is not None:
             await self._guarded(self._rewriter.observe(made))
 

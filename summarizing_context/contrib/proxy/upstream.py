@@ -143,16 +143,16 @@ class Reply:
             while len(self._held) <= most and await self._read_on():
                 pass
             return self._held.decode("utf-8", "replace")
-        loop = asyncio.get_running_loop()
-        ends = loop.time() + 1.0
         tells_nothing = rb'(?:event: ?|data: ?\{\s*"type"\s*:\s*")(?:response\.(?:created|in_progress|queued)|ping)\b|:'
-        while self.status == 200 and self.streams and len(self._held) <= most:
-            for event in re.split(rb"\r?\n\r?\n", self._held)[:-1]:
-                if not re.match(tells_nothing, event):
-                    is_error = re.search(rb'"error"\s*:\s*[{"]|event: error', event)
-                    return event.decode("utf-8", "replace") if is_error else None
-            if not await self._read_on(within=ends - loop.time()):
-                break
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(1.0):
+                while self.status == 200 and self.streams and len(self._held) <= most:
+                    for event in re.split(rb"\r?\n\r?\n", self._held)[:-1]:
+                        if not re.match(tells_nothing, event):
+                            is_error = re.search(rb'"error"\s*:\s*[{"]|event: error', event)
+                            return event.decode("utf-8", "replace") if is_error else None
+                    if not await self._read_on():
+                        break
         return None
 
     async def read(self, most: int) -> bytearray:
@@ -197,12 +197,10 @@ class Reply:
                     await self._reading
             await self._answer.aclose()
 
-    async def _read_on(self, within: float | None = None) -> bool:
-        """Read a piece; False at the end, or where none comes in time: then it is read on later."""
+    async def _read_on(self) -> bool:
+        """Read a piece; False at the end. Where the caller's time is up before it comes, the next call reads it."""
         self._reading = self._reading or asyncio.ensure_future(anext(self._chunks, b""))
-        await asyncio.wait([self._reading], timeout=None if within is None else max(0.0, within))
-        if not self._reading.done():
-            return False
+        await asyncio.wait([self._reading])
         reading, self._reading = self._reading, None
         piece = reading.result()
         self._held += piece
@@ -219,17 +217,16 @@ def _usage(data: bytes | bytearray, before: Usage | None) -> Usage | None:
         if not isinstance(told := field_of(holder, "usage"), dict):
             continue
         known = before or Usage()
-        counts = {name: count for name, count in told.items() if isinstance(count, int)}
-        output = counts.get("output_tokens") or counts.get("completion_tokens") or known.output
+        output = _count(told, "output_tokens") or _count(told, "completion_tokens") or known.output
         details = told.get("prompt_tokens_details") or told.get("input_tokens_details")
-        if isinstance(details, dict) or "prompt_tokens" in counts:  # OpenAI counts what was cached as input too
+        if isinstance(details, dict) or "prompt_tokens" in told:  # OpenAI counts what was cached as input too
             read, written = (_count(details, name) for name in ("cached_tokens", "cache_write_tokens"))
             long = _count(field_of(details, "cache_write_tokens_details"), "ttl_12h_tokens")
-            fresh = max(0, (counts.get("prompt_tokens") or counts.get("input_tokens") or 0) - read - written)
+            fresh = max(0, (_count(told, "prompt_tokens") or _count(told, "input_tokens")) - read - written)
         else:
-            fresh = counts.get("input_tokens") or known.input
-            read = counts.get("cache_read_input_tokens") or known.cache_read
-            written = counts.get("cache_creation_input_tokens") or known.cache_write + known.cache_write_long
+            fresh = _count(told, "input_tokens") or known.input
+            read = _count(told, "cache_read_input_tokens") or known.cache_read
+            written = _count(told, "cache_creation_input_tokens") or known.cache_write + known.cache_write_long
             long = _count(field_of(told, "cache_creation"), "ephemeral_1h_input_tokens") or known.cache_write_long
         long = min(written, long)
         before = Usage(fresh, read, written - long, output, long)
@@ -296,15 +293,13 @@ class ClientSummarizer:
             data = events[-1] if events else data
         try:
             reply = msgspec.json.decode(data, type=dict[str, Any])
-        except (ValueError, RecursionError):
-            raise SummarizerError(Fault.NOT_JSON) from None
-
-        reply = inner if isinstance(inner := reply.get("response"), dict) else reply
-        try:
+            reply = inner if isinstance(inner := reply.get("response"), dict) else reply
             if isinstance(output := reply.get("output"), list):  # of Responses
                 said = [block for item in output if item.get("type") == "message" for block in item["content"]]
                 why = (reply.get("incomplete_details") or {}).get("reason") or reply.get("status")
                 reply |= {"content": said, "stop_reason": why}
             return read_reply(reply, limit)
+        except (ValueError, RecursionError):
+            raise SummarizerError(Fault.NOT_JSON) from None
         except (AttributeError, KeyError, TypeError):
             raise SummarizerError(Fault.SHAPE) from None

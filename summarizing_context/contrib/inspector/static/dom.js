@@ -25,9 +25,7 @@ export const tokens = (value) => `${number(value)} token${value === 1 ? "" : "s"
 
 export const dollars = (value) => (value === 0 || value >= 0.01 ? `$${value.toFixed(2)}` : `$${value.toPrecision(2)}`);
 
-export function span(start, stop) {
-  return stop - start === 1 ? `message ${start}` : `messages ${start}–${stop - 1}`;
-}
+export const span = (start, stop) => (stop - start === 1 ? `message ${start}` : `messages ${start}–${stop - 1}`);
 
 export const upper = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 

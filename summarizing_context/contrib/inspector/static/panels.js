@@ -24,9 +24,8 @@ function spentBeside(cache) {
   return `${number(cache.requests)} requests, ${Math.round((cache.read_tokens / total) * 100)} % read from the cache, ${number(cache.expiries)} expiries${plain}${estimated ? `; ${number(estimated)} estimated` : ""}`;
 }
 
-function figure(name, value, about, extra) {
-  return make("div", {}, make("dt", {}, name), make("dd", {}, make("strong", {}, value), make("span", {}, about), extra));
-}
+const figure = (name, value, about, extra) =>
+  make("div", {}, make("dt", {}, name), make("dd", {}, make("strong", {}, value), make("span", {}, about), extra));
 
 export function drawActivations(state) {
   const rows = state.activations.map((one) => make("tr", { class: one.is_undone ? "undone" : "" },
@@ -53,28 +52,21 @@ const opens = (id, start, stop, text = span(start, stop)) => link(text, () => sh
 
 export function drawView(state) {
   const names = { system: "system prompt", pin: "kept word for word", header: "summaries of the past", block: "rules and memories", tail: "newest messages" };
-  fill("view", note("What the next request would send, in this order."), state.view.map((row) => {
-    const said = spoken(state.session, row);
-    if (row.part === "header") {  // it scrolls, by the keyboard too
-      const text = said.querySelector("pre");
-      text.tabIndex = 0;
-      text.setAttribute("role", "region");
-      text.setAttribute("aria-label", names.header);
-    }
-    return make("div", { class: `part ${row.part}` }, make("span", { class: "tag" }, names[row.part] ?? row.part), said);
-  }));
+  const scrolls = { role: "region", "aria-label": names.header, tabindex: 0 };  // by the keyboard too
+  fill("view", note("What the next request would send, in this order."), state.view.map((row) =>
+    make("div", { class: `part ${row.part}` }, make("span", { class: "tag" }, names[row.part] ?? row.part),
+      spoken(state.session, row, row.part === "header" ? scrolls : {}))));
 }
 
 // A message of a list.
-function spoken(id, row) {
-  const where = row.message === null ? null : make("span", { class: "where" }, `#${row.message}`);
-  const text = make("pre", {}, row.text);
-  const said = make("article", { class: `said ${row.kind}` },
-    make("header", {}, make("b", {}, row.kind === "tool" ? "tool result" : row.role), where,
-      row.part === "log" ? pinning(id, row.message) : null, make("span", { class: "size" }, tokens(row.tokens))), text);
+function spoken(id, row, attributes) {
   const more = ` … (${number(row.left)} more characters)`;
-  if (row.left) text.append(row.message === null ? more : opens(id, row.message, row.message + 1, more));
-  return said;
+  const rest = row.message === null ? more : opens(id, row.message, row.message + 1, more);
+  return make("article", { class: `said ${row.kind}` },
+    make("header", {}, make("b", {}, row.kind === "tool" ? "tool result" : row.role),
+      row.message !== null && make("span", { class: "where" }, `#${row.message}`),
+      row.part === "log" && pinning(id, row.message), make("span", { class: "size" }, tokens(row.tokens))),
+    make("pre", attributes, row.text, row.left > 0 && rest));
 }
 
 function pinning(session, message) {
@@ -103,7 +95,7 @@ export function drawRules(state) {
 export function drawPlan(state) {
   const at = state.plan?.message;
   fill("plan", state.plan
-    ? [make("p", { class: "note" }, "The newest plan, from ", opens(state.session, at, at + 1), ". It stays word for word in every view."), make("pre", { class: "plan" }, state.plan.text)]
+    ? [note("The newest plan, from ", opens(state.session, at, at + 1), ". It stays word for word in every view."), make("pre", { class: "summary" }, state.plan.text)]
     : note("The session has no plan or to-do list."));
 }
 
@@ -133,7 +125,7 @@ export function drawSearch(state) {
 
 const hitName = (hit) => (hit.kind === "message" ? upper(span(hit.start, hit.stop)) : `${upper(hit.kind)} of ${span(hit.start, hit.stop)}`);
 
-const note = (text) => make("p", { class: "note" }, text);
+const note = (...said) => make("p", { class: "note" }, said);
 
 function fill(panel, ...content) {
   byId(`panel-${panel}`).replaceChildren(...content.flat(2));
@@ -212,9 +204,8 @@ function move(event) {
 }
 
 // A part that scrolls by itself, so that both sides stay in sight.
-function scrolled(name, kind, content = []) {
-  return make("div", { class: `${kind} scroll`, role: "region", "aria-label": name, tabindex: 0 }, content);
-}
+const scrolled = (name, kind, content = []) =>
+  make("div", { class: `${kind} scroll`, role: "region", "aria-label": name, tabindex: 0 }, content);
 
 export async function showMessages(id, start, stop) {
   const list = make("div", { class: "list" });
@@ -278,7 +269,6 @@ export async function askUndo(state, done) {
   input.addEventListener("input", () => { button.disabled = ![typed, state.session].includes(input.value); });
   const form = make("form", { class: "confirm", onsubmit: async (event) => {
     event.preventDefault();
-    if (button.disabled) return;
     button.disabled = true;
     try {
       await tell("undo", { session: state.session, confirm: input.value });
