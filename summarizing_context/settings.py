@@ -355,7 +355,7 @@ class Settings:
 
     # -- Where the log is
     store: StorePlace = ":memory:"  # SQLite file, or memory.
-    session_id: SessionId = "default"  # Name of the session in the store.
+    session_id: SessionId = "default"  # Name of the session in the store; a program that runs again goes on with it.
     project: ProjectTag | None = None  # Tag that sessions share. Memories and project searches follow it.
 
     # -- Summaries of the past

@@ -320,7 +320,7 @@ def priced(prices: Sequence[Spent], proposals: int = 0) -> Result:
     if proposals:
         calls = first.calls + proposals * (first.calls + 1)
         rows[0] |= {"proposals": proposals, "calls_at_most": calls}
-        about = f"{proposals:,} proposals, each tried on all sessions: {calls:,} calls at most"
+        about = f"{counted(proposals, 'proposal')}, each tried on all sessions: {calls:,} calls at most"
         if first.estimated_cost is not None and first.calls:  # a proposal costs about what its trial does
             about += f", about {output.dollars(first.estimated_cost * calls / first.calls)} in all"
         shown.append(f"{about}; --max-calls stops them.")
@@ -590,6 +590,8 @@ def tune(
     judge = None if judge_model is None else replace(settings, model=judge_model, call_timeout=300.0)
     proposer = trials.propose_by_gepa if optimizer == "gepa" else trials.propose_by_model
     held = held_out if len(tries) > 1 or number else 0.0
+    if not held and held_out != 0.5:
+        output.tell("--held-out: of one prompt nothing is chosen, so all sessions judge it")
 
     def measure(replies: Cassette) -> tuple[Trial, Report]:
         proposed = partial(proposer, number=number) if number and replies.mode != "forecast" else None
@@ -646,6 +648,8 @@ def tune(
     parts.append(Text(plain(report.verdict), "bold"))
     if winner is start:
         why = "it is not surely better" if tuning.chosen_on else "the interval is not wholly above zero"
+        if (useless := report.useless(tuning.new)) > report.useless(tuning.old) + 0.1:
+            why = f"no reply can serve of {useless:.0%} of its segments"
         parts.append(f"Not written: {why}.")
     ahead = report.ahead(tuning.new, tuning.old)
     few = "" if ahead is None or ahead.has_ends else ", although too few sessions to be sure"

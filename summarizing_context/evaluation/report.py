@@ -116,6 +116,7 @@ class Spent(msgspec.Struct, frozen=True, omit_defaults=True):
     laws: dict[str, int] | None = None  # that were broken, with how often; None where no view was judged
     summaries: list[tuple[int, int, str]] = []  # first message, one past the last, text
     dropped: int = 0  # lines that were taken out of replies, for their source does not hold them
+    stand_ins: int = 0  # segments of which no reply can serve, so that an extract stands for them
 
 
 class Pair(msgspec.Struct, frozen=True):
@@ -241,6 +242,8 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
                 ours, theirs = self.figure(arm, name), self.figure(other, name)
                 if ours and theirs and abs(change := ours / theirs - 1) >= 0.005:
                     said += f", at {abs(change):.0%} {'more' if change > 0 else 'fewer'} {what}"
+            if (useless := self.useless(arm)) > self.useless(other):
+                said += f"; of {useless:.0%} of its segments no reply can serve, and extracts stand for them"
             leads = {name: in_words(self.ahead(arm, other, category=name)) for name in self.categories}
             for side in ("better", "worse"):
                 names = [name for name, words in leads.items() if words.startswith(side)]
@@ -251,9 +254,16 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
             return "Nothing was measured; each session is named with the reason."
         said = f"{arm}: {score.mean:.1%} {self.metric}"
         said += f", interval {score.low:.1%} to {score.high:.1%}" if score.has_ends else ""
-        said += f". Against {self.best}: {in_words(self.ahead(arm, self.best))}" if self.best != arm else ""
+        other = self.baseline or self.best
+        said += f". Against {other}: {in_words(self.ahead(arm, other))}" if other != arm else ""
         broken = self.figure(arm, "laws")
         return f"{said}. " + (f"{broken:,.0f} broken laws." if broken else "No law was broken." if broken == 0 else "")
+
+    def useless(self, arm: str) -> float:
+        """Return the share of segments of which no reply can serve."""
+        rows = [one for one in self.spent if one.arm == arm]
+        missing = sum(one.stand_ins for one in rows)
+        return missing / max(1, missing + sum(len(one.summaries) for one in rows))
 
     # Gates
 

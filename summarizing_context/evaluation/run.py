@@ -329,7 +329,8 @@ async def record(
 
 def _spent(log: Log, arm: str, history: int, played: views.Played) -> Spent:
     tokens = played.tally.counts["model_input_tokens"], played.tally.counts["model_output_tokens"]
-    return Spent(log.session, arm, history, *tokens, played.tally.broken_laws(), played.summaries, played.dropped)
+    laws, useless = played.tally.broken_laws(), played.stand_ins
+    return Spent(log.session, arm, history, *tokens, laws, played.summaries, played.dropped, useless)
 
 
 # What models are asked: questions about a log, answers from views, and marks

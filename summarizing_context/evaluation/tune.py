@@ -163,6 +163,7 @@ def tune(
     if is_chosen:
         gain = paired(found[new.name].points(new.name), found[start.name].points(start.name))
         wins = gain is not None and ahead is not None and 4 * gain.mean > gain.high - gain.low and ahead.mean > 0
+    wins = wins and report.useless(new.name) <= report.useless(start.name) + 0.1  # else extracts are what is better
 
     # What the summaries of a million tokens of history cost.
     dollars: dict[str, float | None] = {}

@@ -226,6 +226,18 @@ def test_a_prompt_that_is_no_better_changes_nothing_and_one_that_cannot_serve_is
         assert (f"mine.md: {words}" in told, none in told) == (True, words == bare)
 
 
+def test_a_prompt_whose_replies_cannot_serve_does_not_win_by_the_extracts_in_their_place(checkout, capsys):
+    def refusing(request: Request) -> Answer:
+        return Answer(model=lambda body: "I am sorry. " * 500 if BETTER in system_text(body) else says(body))
+
+    with serving_apart(refusing) as server:
+        assert tune("--yes", *TRIED, "--json", "told.json", at=server) == 0
+    told = json.loads((checkout / "told.json").read_text("utf8"))
+    assert (told["tuning"]["winner"], told["written"]) == ("start", [])
+    assert "of 100% of its segments no reply can serve, and extracts stand for them" in told["verdict"]
+    assert "Not written: no reply can serve of 100% of its segments." in capsys.readouterr().out
+
+
 def test_a_process_that_is_ended_keeps_every_reply_that_it_has(checkout):
     def four(request: Request) -> Answer:
         return keeping(request) if request.number < 4 else Answer(ending="stall")
