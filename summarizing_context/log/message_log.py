@@ -173,7 +173,8 @@ SAID = "said"
 class Fact(NamedTuple):
     """One thing that is known of a session, and the messages that it was read off: `start` up to `stop`.
 
-    Of each path, command, URL and identifier one fact holds: the last change, or where there was none the last look.
+    Of each path, command, URL and identifier one fact holds: the last change, or where there was none the last look; of
+    the errors of one command, until it goes well, the last one.
     """
 
     kind: Kind
@@ -689,6 +690,7 @@ class Ledger:
         self._all: dict[tuple[Kind, str, str], Touch] = {}
         self._holding: dict[Kind, dict[str, Touch]] = {kind: {} for kind in get_args(Kind)}  # by value
         self._done: dict[str, Touch] = {}  # by what was tried, its last success
+        self._failed: dict[str, int] = {}  # by what was tried, the order of its last error, which replaces those before
         for touch in touches:
             self.add(touch)
 
@@ -703,6 +705,8 @@ class Ledger:
         held = self._holding[kind].get(value)
         if held is None or held.operation in (operation, *LOOKS) or operation not in LOOKS:
             self._holding[kind][value] = latest
+        if kind == "error":
+            self._failed[touch.about] = latest.order
         if touch.went_well:
             self._done[touch.about] = latest
             if touch.work == "commit" or (touch.work == "tests" and self.is_red):
@@ -718,9 +722,10 @@ class Ledger:
         whole._begin([*self.touches, *self._touches_of(stop, self.log.entries[stop:])], stop)
         for touch in sorted(whole._all.values(), key=attrgetter("order")):
             kind, value, operation, start, stop = touch[:5]
-            superseded = kind != "error" and whole._holding[kind][value] is not touch
+            superseded = whole._holding[kind][value] is not touch
             if kind == "error":
                 fixed = whole._fixed_at(touch)
+                superseded = fixed is None and whole._failed[touch.about] > touch.order
                 operation, stop = ("open", stop) if fixed is None else ("fixed", fixed)
             found.append(Fact(kind, value, operation, start, stop, superseded))
         return found
@@ -732,7 +737,8 @@ class Ledger:
         for kind, holding in self._holding.items():
             latest = sorted(holding.values(), key=attrgetter("order"), reverse=True)[:most]
             found[kind] = [touch for touch in latest if touch.start < stop]
-        found["error"] = [error for error in found["error"] if self._fixed_at(error) is None]
+        errors = (error for error in found["error"] if self._failed[error.about] == error.order)
+        found["error"] = [error for error in errors if self._fixed_at(error) is None]
         return found
 
     def _fixed_at(self, error: Touch) -> int | None:

@@ -236,6 +236,21 @@ async def test_a_newer_result_of_a_command_takes_the_place_of_the_older_however_
     assert [fact.operation for fact in found if fact.kind == "error"] == ["fixed"]
 
 
+async def test_of_runs_that_fail_again_and_again_the_last_error_is_open():
+    runs = [
+        (call("openai", (f"{at}", "exec", SHELLS[0])), f"Exit code: 1\nFAILED {at} failed, 9 passed") for at in range(8)
+    ]
+    rows = [row for at, (made, text) in enumerate(runs) for row in (made, result("openai", f"{at}", text))]
+    errors = [fact for fact in await facts(*rows) if fact.kind == "error"]
+    assert [(fact.operation, fact.superseded) for fact in errors] == [("open", True)] * 7 + [("open", False)]
+    async with begun([user("Mend the tests."), *rows], ledger_share=0.2) as context:
+        for at in range(60):
+            await context.add_message(assistant(f"Thought {at}. " * 40))
+        await context.wait_idle()
+        shown = block(await context.get_messages_for_request(), "ledger")
+    assert [at for at in range(8) if f"FAILED {at} failed" in shown] == [7]
+
+
 LISTS = [["pytest -q", "git status"], [{"command": "pytest -q"}, {"command": ["git", "status"]}]]
 
 
