@@ -24,17 +24,7 @@ import typer
 
 from summarizing_context.cli import options, output
 from summarizing_context.cli.options import SERVE, STORED, JsonPath, OwnSettings, Place, command, option
-from summarizing_context.cli.output import (
-    PROGRAM,
-    InputError,
-    Result,
-    Status,
-    confirm,
-    counted,
-    plain,
-    tell,
-    write_json,
-)
+from summarizing_context.cli.output import PROGRAM, InputError, Result, Status, confirm, plain, tell, write_json
 from summarizing_context.cli.sessions import find_sessions, with_store
 from summarizing_context.errors import SettingsError, SummarizerError
 from summarizing_context.settings import PROVIDERS, is_address, shown_store
@@ -411,7 +401,8 @@ def install(
         remarks += [f"Claude Code will not load it: {why}. {instead}"] if why else []
 
     for path, content in files.items():
-        tell(f"  {plain(path)}: {'replaced' if path in found else 'new'}, {counted(len(content.splitlines()), 'line')}")
+        lines = output.counted(len(content.splitlines()), "line")
+        tell(f"  {plain(path)}: {'replaced' if path in found else 'new'}, {lines}")
     confirm(f"Write {'this file' if len(files) == 1 else 'these files'}?", yes, "installed")
     for path, content in files.items():
         replace_private(path, content)
