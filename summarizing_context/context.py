@@ -68,12 +68,8 @@ class SummarizingContext:
         self.last_view: View | None = None
         """The view handed out last; None before the first."""
         self._ratio, self._samples = 1.0, 0  # tokens that a provider counts for one counted here; of so many requests
-        self._told: tuple[str | None, int, int, Entry | None] = (
-            None,
-            0,
-            0,
-            None,
-        )  # of requests, as observers and the store know
+        # of requests, as observers and the store know: provider, budget, tokens of prompt and tools, the first one
+        self._told: tuple[str | None, int, int, Entry | None] = None, 0, 0, None
         self.memory = Memory(session, embedding_search)
         """What sessions of this project keep for each other: `store`, `retrieve`, `update`, `forget`."""
         found_in = session.counter.count, session.store, session.id

@@ -259,7 +259,7 @@ async def test_summaries_that_a_session_has_or_finds_are_its_own_until_its_log_i
     await store.append("s", numbered(9), nothing)
     await store.save_summary("s", key(2), second, (4, 9))
     await store.save_summary("s", key(1), first, (0, 4))
-    await store.save_summary("nobody", key(3), odd)
+    await store.save_summary("unknown", key(3), odd)
     await store.find_summaries("t", dict.fromkeys([key(1), key(3), key(4)]))
     await store.find_summaries("unknown", {key(1): None})
     own = [(key(1), (first, (0, 4))), (key(2), (second, (4, 9)))]
@@ -274,7 +274,7 @@ async def test_summaries_that_a_session_has_or_finds_are_its_own_until_its_log_i
     assert await store.find_summaries("s", {key(2): None}) == {}
     for deleted, left in (("s", {key(1): first}), ("t", {})):
         await store.delete_session(deleted)
-        assert await store.find_summaries("nobody", {key(1): None}) == left
+        assert await store.find_summaries("unknown", {key(1): None}) == left
 
 
 async def test_closing_finishes_what_is_queued_and_leaves_no_thread(where):
