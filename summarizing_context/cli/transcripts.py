@@ -628,15 +628,15 @@ def tune(
     # The difference of prompts, the summaries that changed most, right answers, length, price, verdict.
     colours = {"+": "green", "-": "red", "@": "dim"}
     parts: list[RenderableType] = [Text(plain(line), colours.get(line[:1], "")) for line in tuning.diff[:40]]
-    for pair in tuning.pairs[:2]:  # two summaries of the same messages, each with what it keeps and loses
+    for pair in tuning.pairs[:2]:  # two summaries of the same messages, each with what it keeps and loses, and those
         heads, cells, title = [], [], plain(f"{pair.session}, messages {pair.start} to {pair.stop - 1}")
         for name, text, keeps in (("old", pair.old, pair.old_keeps), ("new", pair.new, pair.new_keeps)):
-            lost, lines = [value for value in pair.needed if value not in keeps], text.splitlines()
+            lost = [value for value in pair.needed if value not in keeps]
             heads.append(f"{name}: keeps {len(keeps)} of {len(pair.needed)} values needed later")
             heads[-1] += f"; loses {plain(', '.join(lost), 90)}" if lost else ""
-            more = [f"… {counted(len(lines) - 14, 'more line')}"] if len(lines) > 14 else []
-            cells.append(Text("\n".join([*map(plain, lines[:14]), *more])))
-        parts.append(table(title, heads, [cells], fold=True))
+            cells.append(_first_lines(text, 14, pair.needed))
+        source = table("", ["source"], [[_first_lines(pair.source, 8, pair.needed)]], fold=True)
+        parts += [table(title, heads, [cells], fold=True), source]
     if len(tuning.tried) > 2 or tuning.chosen_on:
         rows = [(plain(name, 40), share(score)) for name, score in tuning.tried.items()]
         parts.append(table("On the sessions that choose" if tuning.chosen_on else "Tried", ("prompt", "#score"), rows))
@@ -659,6 +659,15 @@ def tune(
     remarks = [f"a proposal was refused: {plain(why)}" for why in trial.refused]
     document = {**report.document(), "written": [str(path) for path in written]}
     return Result(document, parts, remarks=[*remarks, *output.told_lines(report.left_out, notes=report.notes)])
+
+
+def _first_lines(text: str, most: int, marked: Sequence[str]) -> Text:
+    """Return the first lines that say something, each cut where it is long, with marked words; and how many follow."""
+    lines = [plain(line, 300) for line in text.splitlines() if line.strip()]
+    more = [f"… {counted(len(lines) - most, 'more line')}"] if len(lines) > most else []
+    shown = Text("\n".join([*lines[:most], *more]))
+    shown.highlight_words(marked, "bold", case_sensitive=False)
+    return shown
 
 
 def _given(path: Path, option: str) -> list[Prompt]:

@@ -235,7 +235,7 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def verdict(self) -> str:
         """What the run says, in a sentence or two."""
-        if self.tuning is not None:  # how far it is ahead, at what price, and where it is surely better or worse
+        if self.tuning is not None:  # how far it is ahead, at what price, and on what
             arm, other = self.tuning.new, self.tuning.old
             said = f"{arm}: {in_words(self.ahead(arm, other))}"
             for name, what in (("tokens", "tokens in a view"), ("cost", "tokens for summaries")):
@@ -244,10 +244,13 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
                     said += f", at {abs(change):.0%} {'more' if change > 0 else 'fewer'} {what}"
             if (useless := self.useless(arm)) > self.useless(other):
                 said += f"; of {useless:.0%} of its segments no reply can serve, and extracts stand for them"
-            leads = {name: in_words(self.ahead(arm, other, category=name)) for name in self.categories}
-            for side in ("better", "worse"):
-                names = [name for name, words in leads.items() if words.startswith(side)]
-                said += f"; {side} on {', '.join(names)}" if names else ""
+            leads = {name: lead for name in self.categories if (lead := self.ahead(arm, other, category=name))}
+            words = {name: in_words(lead) for name, lead in leads.items()}
+            sides = {side: [name for name in words if words[name].startswith(side)] for side in ("better", "worse")}
+            if said.startswith(f"{arm}: better by "):  # then also where its mean is not above that of the other
+                below = [name for name, lead in leads.items() if lead.mean <= 0 and name not in sides["worse"]]
+                sides["not better"] = below
+            said += "".join(f"; {side} on {', '.join(names)}" for side, names in sides.items() if names)
             return f"{said}."
         arm, score = self.first, self.score(self.first)
         if score is None:

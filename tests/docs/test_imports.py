@@ -38,7 +38,7 @@ HOMES = {
     "anthropic": ("summarizers/sdk.py",),
     "bpe_openai": (),
     "chromadb": ("contrib/chroma.py",),
-    "filelock": ("evaluation/cassettes.py", "stores/"),
+    "filelock": ("stores/",),
     "genai_prices": ("models.py",),
     "gepa": ("evaluation/tune.py",),
     "langchain": ("adapters/langchain.py",),

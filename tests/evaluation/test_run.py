@@ -13,7 +13,7 @@ import pytest
 from summarizing_context import Settings, SettingsError, TranscriptError
 from summarizing_context.evaluation import Arm, Cassette, Dataset, Metric, Report, Run
 from summarizing_context.evaluation.datasets import cuts_of, hindsight, read_messages
-from summarizing_context.evaluation.report import Answer, Asked, Spent
+from summarizing_context.evaluation.report import Answer, Asked, Spent, Tuning
 from summarizing_context.evaluation.views import Text
 from summarizing_context.testing import ScriptedSummarizer, check_session, default_summary
 from tests.cli.commands import write_transcript
@@ -107,6 +107,21 @@ def test_the_verdict_says_what_the_interval_allows(ours: list[float], said: str)
     has_ends = len(ours) >= 5
     assert ("% held, interval" in report.verdict) is has_ends
     assert ("[" in report.check({"held": 0.1})[0].words) is has_ends
+
+
+@pytest.mark.parametrize(
+    ("rules", "facts", "said"),
+    [
+        (0.5, 1.0, "; better on fact; not better on rule."),
+        (0.45, 1.0, "; better on fact; worse on rule."),
+        (1.0, 1.0, "; better on rule, fact."),
+        (0.5, 0.5, "mine: equal on every question, 12 sessions."),  # all in all no better, it goes without saying
+    ],
+)
+def test_the_verdict_on_a_prompt_that_is_better_names_where_it_is_not(rules: float, facts: float, said: str):
+    report = reported({"start": [0.5] * 12, "mine": [rules, facts] * 6})
+    tuning = Tuning("start", "mine", [], [], [], [], {}, {}, "mine")
+    assert msgspec.structs.replace(report, tuning=tuning).verdict.endswith(said)
 
 
 def test_gates_and_a_comparison_tell_low_scores_broken_laws_and_what_was_not_measured():

@@ -198,8 +198,8 @@ def test_a_better_prompt_wins_and_is_the_next_version_and_a_replay_says_the_same
     assert all(arm["cost"] > 0 for arm in run["arms"].values())
     assert run["verdict"].startswith("segment/v7: better by ")
     assert "more tokens in a view" in run["verdict"]
-    told = " ".join(capsys.readouterr().out.split())
-    order = [f"+{BETTER}", "new: keeps", "ahead of start", "segment/v7: better by", "Written: new/segment/"]
+    told, source = " ".join(capsys.readouterr().out.split()), " ".join(tuning["pairs"][1]["source"].split()[:3])
+    order = [f"+{BETTER}", "new: keeps", source, "ahead of start", "segment/v7: better by", "Written: new/segment/"]
     places = [told.find(words) for words in order]
     assert [-1, *places] == sorted({-1, *places})
     assert names(checkout / "new") == [f"segment/v{SHIPPED.version + 1}"]
