@@ -5,14 +5,16 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import re
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
+from itertools import count
 from pathlib import Path
-from typing import Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from summarizing_context.concurrency import Clock, Events, WorkerThread, choose_clock, running_loop
 from summarizing_context.context import SummarizingContext
@@ -39,6 +41,9 @@ from summarizing_context.views.header import Sources
 from summarizing_context.worker.side_calls import NativeBlocks, RuleCalls
 from summarizing_context.worker.summary_cache import SummaryCache
 from summarizing_context.worker.worker import Recipe, Worker
+
+if TYPE_CHECKING:
+    from summarizing_context.transcripts import Transcript
 
 logger = logging.getLogger(__name__)
 
@@ -67,6 +72,29 @@ def open_context(
     """
     given = summarizer, count_tokens, clock, redact, read_only, events, store, embedder
     return _Opening(Settings() if settings is None else settings, Options(*given, sends_blocks_of="anthropic"))
+
+
+async def import_transcript(
+    log: Transcript, settings: Settings, watch: Callable[[], object] = lambda: None
+) -> tuple[str, int, int]:
+    """Put the session of a transcript into the store of settings; return its id there, its messages, and how many of
+    them are new.
+
+    A session that the store has already gets the messages that are new, and another one of that name leaves this one a
+    number. `watch` is called for each message.
+    """
+    wanted = re.sub(r"[^A-Za-z0-9._:-]+", "-", log.session_id)[:180] or "session"  # at most 200, with a number
+    for copy in count(1):
+        session_id = wanted if copy == 1 else f"{wanted}:{copy}"
+        async with open_context(replace(settings, session_id=session_id)) as context:
+            held = await context.get_messages()
+            if [*log.messages[: len(held)]] == held:
+                for number, message in enumerate(log.messages):
+                    if number >= len(held):
+                        await context.add_message(message)
+                    watch()
+                return session_id, len(context), len(context) - len(held)
+    raise AssertionError("numbers do not end")
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,11 @@ _Seconds = Annotated[float, msgspec.Meta(gt=0, lt=365 * 86_400)]
 _Lifetimes = Annotated[Mapping[str, _Seconds], msgspec.Meta(min_length=1)]
 
 
+def dollars(value: float | None) -> str:
+    """Return US dollars in words; small sums keep the places that say something."""
+    return "–" if value is None else f"${value:,.2f}" if value >= 100 or value == 0 else f"${value:,.4f}"
+
+
 class Rates(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """US dollars for a million tokens."""
 

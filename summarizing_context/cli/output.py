@@ -225,11 +225,6 @@ def number(value: float | None) -> str:
     return "–" if value is None else f"{value:,.1f}" if isinstance(value, float) else f"{value:,}"
 
 
-def dollars(value: float | None) -> str:
-    """Return US dollars; small sums keep the places that say something."""
-    return "–" if value is None else f"${value:,.2f}" if value >= 100 or value == 0 else f"${value:,.4f}"
-
-
 def counted(count: int, name: str) -> str:
     return f"{count:,} {name}{'' if count == 1 else 's'}"
 

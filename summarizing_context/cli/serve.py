@@ -7,15 +7,10 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import re
-import shutil
 import signal
-import subprocess
 import time
-from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import ip_address
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.request import ProxyHandler, Request, build_opener
 
@@ -27,12 +22,13 @@ from summarizing_context.cli.options import SERVE, STORED, JsonPath, OwnSettings
 from summarizing_context.cli.output import PROGRAM, InputError, Result, Status, confirm, plain, tell, write_json
 from summarizing_context.cli.sessions import find_sessions, with_store
 from summarizing_context.errors import SettingsError, SummarizerError
+from summarizing_context.models import dollars
 from summarizing_context.settings import PROVIDERS, is_address, shown_store
 from summarizing_context.stores.base import SessionStore
-from summarizing_context.stores.private_files import checked_token, kept_token, replace_private, token_file
-from summarizing_context.transcripts.base import record
+from summarizing_context.stores.private_files import checked_token, kept_token, token_file
 
 if TYPE_CHECKING:
+    from summarizing_context.contrib.clients import Plugin
     from summarizing_context.contrib.proxy.server import ProxySettings
 
 
@@ -296,7 +292,7 @@ def status(listen: Address = LISTEN, token: Token = None) -> Result:
         cached = f"{each['cache_read'] / each['input_tokens']:.0%}" if each["input_tokens"] else "–"
         paid, whole = ((each.get("cache") or {}).get(name) for name in ("compared_cost", "plain_cost"))
         less = f"{1 - paid / whole:.0%}" if paid is not None and whole else "–"
-        figures = [*(each[name] for name in counts), cached, output.dollars(each["cost"]), less]
+        figures = [*(each[name] for name in counts), cached, dollars(each["cost"]), less]
         rows.append([each["session"], plain(each["model"], 24), *figures])
     columns = ("session", "model", "#requests", "#history", "#sent", "#activ.", "#cached", "#cost", "#saved")
     made = output.table(title, columns, rows, wide="session")
@@ -327,41 +323,14 @@ def run(
 
 # Plug-ins of coding clients
 
-_SHIPPED = Path(__file__).parent.parent / "contrib" / "clients"
-_FIRST_MODS = (2, 1, 287)  # of Claude Code that loads modules of hooks without a switch
-_ABOUT = "Compactions by summarizing-context."
-_MANIFESTS: dict[str, dict[str, Any]] = {  # of Claude Code
-    f"{PROGRAM}/.claude-plugin/plugin.json": {"name": PROGRAM, "version": "0.9.0", "description": _ABOUT},
-    f"{PROGRAM}/hooks/hooks.json": {"description": _ABOUT, "modules": [f"./{PROGRAM}.js"]},
-}
-_VIEWS = "its compactions, also /compact, are views"
-_PLUGINS = {
-    # The variable that names the folder, where that is else, where plug-ins are below it, our file, what that does.
-    "claude-code": ("CLAUDE_CONFIG_DIR", ".claude", "skills", f"{PROGRAM}/hooks/{PROGRAM}.js", _VIEWS),
-    "opencode": ("XDG_CONFIG_HOME", ".config", "opencode/plugin", f"{PROGRAM}.js", "each of its requests holds a view"),
-    "pi": ("PI_CODING_AGENT_DIR", ".pi/agent", "extensions", f"{PROGRAM}.js", _VIEWS),
-}
 _CLIENT = options.argument("CLIENT", "claude-code, opencode or pi.", show_choices=False)
 ClientName = Annotated[Literal["claude-code", "opencode", "pi"], _CLIENT]
 
 
-def _plugin(client: str, service: str) -> tuple[Path, dict[Path, bytes], list[Path]]:
-    """Return the folder, our files and those found. Raise `InputError` where one of these is not of this package."""
-    variable, home, place, file, _ = _PLUGINS[client]
-    folder = Path(os.environ.get(variable) or Path.home() / home) / place
-    source = (_SHIPPED / f"{client}.js").read_text(encoding="utf-8")
-    for name, value in (("SERVICE", service), ("TOKEN_FILE", str(token_file(TOKEN_FILE)))):
-        source = source.replace(f'"{{{{{name}}}}}"', json.dumps(value))
-    others = _MANIFESTS if client == "claude-code" else {}
-    files = {folder / name: json.dumps(held, indent=2).encode() + b"\n" for name, held in others.items()}
-    files[folder / file] = source.encode()
-    found = [path for path in files if path.exists() or path.is_symlink()]
-    for path in found:
-        with suppress(OSError):  # a folder, or what may not be read
-            if PROGRAM.encode() in path.read_bytes():
-                continue
-        raise InputError(f"{plain(path)}: this is no file of {PROGRAM}; move it away, and run the command again")
-    return folder, files, found
+def _plugin(client: str, service: str) -> Plugin:
+    from summarizing_context.contrib.clients import Plugin
+
+    return Plugin.of(client, service, token_file(TOKEN_FILE))
 
 
 @command(SERVE)
@@ -378,37 +347,17 @@ def install(
     Examples:
         install opencode
     """
-    folder, files, found = _plugin(client, options.read_address(listen)[2])
-
-    # Why the client might not load it.
-    name, settings, remarks = client.removesuffix("-code"), folder.parent / "settings.json", list[str]()
-    if (program := shutil.which(name)) is None:
-        remarks.append(f"{name} is not on the PATH; it loads the plug-in once it is there")
-    elif client == "claude-code":
-        try:
-            told = json.loads(settings.read_text(encoding="utf-8")) if settings.exists() else {}
-            asked = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=30, check=False)
-        except ValueError as error:
-            problem = f"{plain(settings)}: this is no JSON ({error}); mend it, for Claude Code reads it"
-            raise InputError(problem) from error
-        except (OSError, subprocess.SubprocessError) as error:
-            raise InputError(f"{plain(error)}; check the program and its settings") from error
-        why = "disableAllHooks is set in its settings" if record(told).get("disableAllHooks") is True else ""
-        if tuple(map(int, re.findall(r"\d+", asked.stdout)[:3])) < _FIRST_MODS:
-            needed, this = ".".join(map(str, _FIRST_MODS)), plain(asked.stdout) or "unknown"
-            why = f"modules of hooks need {needed}, and this is {this}"
-        instead = f"Without a plug-in: {PROGRAM} proxy run --store STORE -- claude"
-        remarks += [f"Claude Code will not load it: {why}. {instead}"] if why else []
-
-    for path, content in files.items():
+    plugin = _plugin(client, options.read_address(listen)[2])
+    found, remarks = plugin.found(), [plain(one) for one in [plugin.refusal()] if one]
+    for path, content in plugin.files.items():
         lines = output.counted(len(content.splitlines()), "line")
         tell(f"  {plain(path)}: {'replaced' if path in found else 'new'}, {lines}")
-    confirm(f"Write {'this file' if len(files) == 1 else 'these files'}?", yes, "installed")
-    for path, content in files.items():
-        replace_private(path, content)
-    shown = [f"Installed for {client}: {_PLUGINS[client][-1]}.", *(f"  {plain(path)}" for path in files)]
+    confirm(f"Write {'this file' if len(plugin.files) == 1 else 'these files'}?", yes, "installed")
+    plugin.write()
+    files = [str(path) for path in plugin.files]
+    shown = [f"Installed for {client}: {plugin.effect}.", *(f"  {plain(path)}" for path in files)]
     shown.append(f"It asks the proxy at {listen}: {PROGRAM} proxy --store STORE")
-    return Result({"client": client, "files": [str(path) for path in files], "remarks": remarks}, shown, 0, remarks)
+    return Result({"client": client, "files": files, "remarks": remarks}, shown, 0, remarks)
 
 
 @command(SERVE, hidden=True)  # that of `install` names it
@@ -418,15 +367,11 @@ def uninstall(client: ClientName, yes: options.Yes = False) -> Result:
     Examples:
         uninstall opencode
     """
-    folder, _, found = _plugin(client, "")
-    if not found:
+    plugin = _plugin(client, "")
+    if not (found := plugin.found()):
         return Result({"client": client, "files": []}, [f"Nothing is installed for {client}."])
     for path in found:
         tell(f"  {plain(path)}")
     confirm(f"Remove {'this file' if len(found) == 1 else 'these files'}?", yes, "removed")
-    for path in found:
-        path.unlink()
-        for own in path.relative_to(folder).parents[:-1]:  # our own, once they are empty
-            if not any((folder / own).iterdir()):
-                (folder / own).rmdir()
+    plugin.remove()
     return Result({"client": client, "files": list(map(str, found))}, [f"Removed {plain(path)}." for path in found])

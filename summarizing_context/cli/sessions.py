@@ -88,17 +88,15 @@ class StoredSession(Place):
         return replace(settings, session_id=info.session_id, project=info.project, max_tokens=budget), rest
 
 
-async def view_of(settings: Settings) -> tuple[list[Any], list[Any], list[Any], int, int]:
-    """Return the view of a stored session, its log, the part of each message, where the covered past ends, and the
-    tokens of the last request's system prompt and tools."""
+async def view_of(settings: Settings) -> tuple[list[Any], list[Any], int, int]:
+    """Return the view of a stored session, its log, where the covered past ends, and the tokens of the last request's
+    system prompt and tools."""
     from summarizing_context.assembly import open_context
-    from summarizing_context.evaluation.laws import view_parts
 
     async with open_context(settings, read_only=True) as context:
         messages = await context.get_messages_for_request(token_budget=settings.max_tokens)
         log, nodes, last = await context.get_messages(), context.explain(), context.last_view
-    fixed = 0 if last is None else last.fixed_tokens
-    return messages, log, view_parts(messages, log), nodes[-1].stop if nodes else 0, fixed
+    return messages, log, nodes[-1].stop if nodes else 0, 0 if last is None else last.fixed_tokens
 
 
 @command(STORED)
@@ -114,21 +112,16 @@ def view(
         view s1 --store run.db --budget 16k
         view s1 --store run.db --full | jq -r '.[-1].content'
     """
-    from summarizing_context.evaluation.laws import canonical, shows
+    from summarizing_context.evaluation.laws import log_places, view_parts
     from summarizing_context.evaluation.replay import make_price
 
     settings, _ = at.find()
     with progress("opening", None):
-        messages, log, parts, behind, fixed = anyio.run(view_of, settings)
+        messages, log, behind, fixed = anyio.run(view_of, settings)
         price = anyio.run(make_price, settings)
 
-    # The number of each message in the log. The tail is read from its end, for blocks before it may quote messages.
-    whole, end = {canonical(log[at]): at for at in reversed(range(len(log)))}, len(log)
-    places = [None if part == "header" else whole.get(canonical(messages[row])) for row, part in enumerate(parts)]
-    for row in reversed([row for row, part in enumerate(parts) if part == "tail"]):
-        places[row] = found = next((at for at in reversed(range(behind, end)) if shows(messages[row], log[at])), None)
-        end = end if found is None else found
-
+    parts = view_parts(messages, log)
+    places = log_places(messages, log, parts, behind)
     # Each message of the view, and what is known of it.
     rows: list[dict[str, Any]] = []
     for place, part, message in zip(places, parts, messages, strict=True):
@@ -203,18 +196,7 @@ for _name in OF_ONE:
 
 # A session goes on in another client
 
-_STARTS: dict[str, tuple[str, set[str], list[str], list[str]]] = {
-    # Program, what makes it read a prompt from standard input, its arguments then, and else those before the prompt.
-    "claude-code": ("claude", {"-p", "--print"}, [], []),
-    "codex": ("codex", {"exec", "e"}, ["-"], []),
-    "opencode": ("opencode", {"run"}, [], ["--prompt"]),
-}
 _OTHER_CLIENT = option("CLIENT", "claude-code, codex or opencode.", "--in", show_choices=False)
-_FIRST = (
-    "This work was begun in another session. What follows is its past as far as it matters: summaries, then the newest "
-    "messages as they were. Tools that are named there may be called otherwise here."
-)
-_LAST = "Say in two sentences where the work stands, and wait for what to do next."
 
 
 @command(STORED, "continue", hidden=True, context_settings={"ignore_unknown_options": True})
@@ -234,22 +216,19 @@ def continue_in(
         continue s1 --store run.db --in claude-code -- -p
     """
     settings, rest = at.find(words or [])
-    from summarizing_context.contrib.proxy.dialects import handover_line, view_texts
+    from summarizing_context.contrib.clients import MAX_ARGUMENT, first_prompt, start
 
-    view, log, parts, *_ = anyio.run(view_of, settings)
-    texts = view_texts(view, [part in ("header", "block") for part in parts])
-    prompt = "\n\n".join([handover_line(settings.session_id, log), _FIRST, *texts, _LAST])
-    program, without_screen, at_input, before = _STARTS[client]
-    is_read = not without_screen.isdisjoint(rest)
-    started = [program, *rest, *(at_input if is_read else [*before, prompt])]
-    if not is_read and (size := len(prompt.encode())) > 120_000:  # of one argument, which Linux takes up to 131,072 of
+    view, log, *_ = anyio.run(view_of, settings)
+    prompt = first_prompt(settings.session_id, view, log)
+    started, read = start(client, rest, prompt)
+    if read is None and (size := len(prompt.encode())) > MAX_ARGUMENT:
         raise InputError(f"--budget: the view takes {size:,} bytes, too many for a prompt; try --budget 20k")
     document = {"session": settings.session_id, "client": client, "messages": len(log), "prompt": prompt}
     if dry_run:
         return Result({**document, "status": None}, [prompt])
-    if shutil.which(program) is None:
-        raise InputError(f"--in: {program} is not on the PATH; install it, or see the prompt with --dry-run")
-    status = subprocess.run(started, input=prompt.encode() if is_read else None, check=False).returncode
+    if shutil.which(started[0]) is None:
+        raise InputError(f"--in: {started[0]} is not on the PATH; install it, or see the prompt with --dry-run")
+    status = subprocess.run(started, input=read, check=False).returncode
     return Result({**document, "status": status}, [], status if status >= 0 else 128 - status)
 
 

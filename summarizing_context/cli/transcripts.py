@@ -4,14 +4,11 @@ stores them. `eval` says what views still hold, `tune` which of several prompts 
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -23,16 +20,16 @@ from rich.text import Text
 from summarizing_context.cli import options, output
 from summarizing_context.cli.options import TRANSCRIPTS, ModelOptions, argument, command, listed, option, read_tokens
 from summarizing_context.cli.output import InputError, Result, Status, T, counted, dim, number, plain, table
-from summarizing_context.errors import CassetteMissError, TranscriptError
+from summarizing_context.errors import TranscriptError
 from summarizing_context.messages.tokens import TokenCounter, choose_counter, estimate_text
+from summarizing_context.models import dollars
 from summarizing_context.settings import Settings, shown_store
-from summarizing_context.stores.private_files import make_private_folder, replace_private
-from summarizing_context.summarizers.prompts import Prompt, latest, load, names, prompts_root, write_prompt
+from summarizing_context.summarizers.prompts import Prompt, latest, load, names, prompts_root
 from summarizing_context.summarizers.sdk import fenced
-from summarizing_context.transcripts import Transcript, find_transcripts, read_named, read_session
+from summarizing_context.transcripts import find_transcripts, read_named, read_session
 
 if TYPE_CHECKING:
-    from summarizing_context.evaluation.cassettes import Cassette, Spent
+    from summarizing_context.evaluation.cassettes import Cassette, Forecast
     from summarizing_context.evaluation.report import Interval, Report
     from summarizing_context.evaluation.tune import Trial
 
@@ -91,10 +88,10 @@ def demo(
     shown.append(f"view: {found}. newest: {without}, with the newest messages alone, in as many tokens.")
     free = number(budget - told["last_view_tokens"])
     shown.append(f"{free} tokens are free for the next messages: a view grows by appending until it is nearly full.")
-    whole, whole_price = number(told["whole_history_sent_tokens"]), output.dollars(told["whole_history_dollars"])
+    whole, whole_price = number(told["whole_history_sent_tokens"]), dollars(told["whole_history_dollars"])
     shown.append(output.facts("What it saved", [
         ("tokens sent", told["sent_tokens"], f"{whole} with the whole history in each request"),
-        ("price of the input", output.dollars(told["dollars"]), f"{whole_price} with the whole history"),
+        ("price of the input", dollars(told["dollars"]), f"{whole_price} with the whole history"),
         ("", "", f"at {told['priced_model']}'s list price, with its prompt cache"),
     ]))  # fmt: skip
     line = partial(output.shell_line, store=keep or Path("demo.db"))
@@ -128,7 +125,7 @@ def replay(
         replay logs/ --budget 8k,16k --strategy hierarchical,truncate
         replay logs/ --model gpt-5.4-mini --dry-run
     """
-    from summarizing_context.evaluation.cassettes import Spent, prices_of
+    from summarizing_context.evaluation.cassettes import Forecast, Spent, prices_of
     from summarizing_context.evaluation.replay import LAW_FIGURES, TIMINGS, add_up, for_each, replay_file
 
     names = [name for text in strategy or () for name in listed(text)]
@@ -173,8 +170,8 @@ def replay(
         columns |= {"#tokens": "history_tokens", "#calls": "model_calls", "#input": "model_input_tokens"}
         columns |= {"#output": "model_output_tokens"}
         spent = Spent(*(total[name] for name in ("model_calls", "model_input_tokens", "model_output_tokens")))
-        asked: Any = priced(prices_of({f"{settings.summarizer}/{settings.model}": spent}, [settings]))
-        document, shown, status = document | asked.document, asked.shown, Status.OK
+        price = Forecast(prices_of({f"{settings.summarizer}/{settings.model}": spent}, [settings]))
+        document, shown, status = document | price.document(), [*priced(price).shown], Status.OK
     else:
         columns |= {"#broken laws": "broken", "#mean view": "mean", "#activ.": "activations"}
         columns |= {"#reused": "hit", "#uncached": "uncached_tokens", "#ms p99": "view_p99_ms"}
@@ -211,33 +208,21 @@ def import_transcripts(
     Examples:
         import ~/.claude/projects --store logs.db
     """
-    from summarizing_context.assembly import open_context
+    from summarizing_context.assembly import import_transcript
+    from summarizing_context.evaluation.replay import PLAYED
 
     settings, files = place.load(), find_transcripts(paths)
     rows, unreadable = list[dict[str, Any]](), list[TranscriptError]()
     skipped, skipped_lines = Counter[str](), list[str]()
-
-    async def import_log(log: Transcript) -> None:
-        wanted = re.sub(r"[^A-Za-z0-9._:-]+", "-", log.session_id)[:180] or "session"  # at most 200, with a number
-        messages = list(log.messages)
-        for copy in count(1):
-            session_id = wanted if copy == 1 else f"{wanted}:{copy}"
-            async with open_context(replace(settings, session_id=session_id)) as context:
-                held = await context.get_messages()
-                if messages[: len(held)] != held:
-                    continue
-                for message in messages[len(held) :]:
-                    await context.add_message(message)
-                row = {"session_id": session_id, "file": str(log.path), "format": log.format}
-                rows.append({**row, "messages": len(context), "added": len(context) - len(held)})
-                return
-
-    with output.progress("files", len(files), f"Importing {counted(len(files), 'file')}.") as update:
+    with output.progress("files", len(files), f"Importing {counted(len(files), 'file')}.", 1) as update:
         for path in files:
             try:
                 logs = read_named(path, format=format).values()  # all of it, before any session is changed
+                played = partial(PLAYED.get(), 1 / max(1, sum(len(log.messages) for log in logs)))
                 for log in (log for log in logs if log.messages):
-                    anyio.run(import_log, log)
+                    session_id, held, added = anyio.run(import_transcript, log, settings, played)
+                    row = {"session_id": session_id, "file": str(log.path), "format": log.format}
+                    rows.append({**row, "messages": held, "added": added})
                     skipped.update(log.skipped)
                     skipped_lines += log.unreadable
             except TranscriptError as error:
@@ -274,62 +259,29 @@ class RecordOptions(ModelOptions):
         self, file: Path, models: Sequence[Settings], work: Callable[[Cassette], T], proposals: int = 0
     ) -> T | Result:
         """Return what `work` comes to with the replies in `file`, once the rest is priced; in a dry run, that price."""
-        from summarizing_context.evaluation.cassettes import Cassette, prices_of
-        from summarizing_context.summarizers.providers import make_model
+        from summarizing_context.evaluation.cassettes import forecast, recorded
 
-        keys = [one.api_key for one in models]
-        if not (self.dry_run or file.exists()):
-            for model in models:
-                make_model(model, read_only=False)  # a key that is missing is named before all is priced
-        done = work(replies := Cassette(file, "forecast", secrets=keys))
-        prices = prices_of(replies.spent, models)
-        forecast = priced(prices, proposals)  # so many prompts that the first model writes: no forecast knows them
         if self.dry_run:
-            return forecast
-        if not any(one.calls for one in prices) and file.exists():
-            if done is not None and not proposals:  # no reply was assumed, so this is the run
-                return done
-            # What follows from replies, such as a proposal, may not be kept.
-            with suppress(CassetteMissError), Cassette(file, "replay", secrets=keys) as replies:
-                return work(replies)
-        for line in [*forecast.shown][1:]:
-            output.tell(line)
-        for model in models:
-            make_model(model, read_only=False)  # a key that is missing is named before the question
-        output.confirm("Send these requests?", self.yes, "sent")
-        with Cassette(file, "record", max_calls=self.max_calls, secrets=keys) as replies:
-            done = work(replies)
-        for price in prices_of(replies.spent, models):
-            output.tell(_line(price, "Recorded with "))
+            return priced(forecast(file, models, work, proposals)[0])
+
+        done, spent = recorded(
+            file,
+            models,
+            work,
+            announce=lambda price: output.tell("\n".join(map(plain, price.lines()))),
+            accept=lambda: output.confirm("Send these requests?", self.yes, "sent"),
+            proposals=proposals,
+            max_calls=self.max_calls,
+        )
+        for one in spent:
+            output.tell(plain(f"Recorded with {one.words('calls')}"))
         return done
 
 
-def _line(one: Spent, done: str = "") -> str:
-    kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(one.by_kind.items()))
-    cost = f"{output.dollars(one.estimated_cost)} ({one.priced})" if one.priced else "no price is known"
-    known = f"; {one.recorded:,} more need no call" if one.recorded else ""
-    tokens = f"{one.input_tokens:,} input and {one.output_tokens:,} output tokens"
-    asked = f"{one.calls:,} {'calls' if done else 'requests'}" + (f" ({kinds})" if kinds else "")
-    return plain(f"{done}{one.model} at {one.address}: {asked}, {tokens}, {cost}{known}.")
-
-
-def priced(prices: Sequence[Spent], proposals: int = 0) -> Result:
-    """Return calls, tokens and price of what is not recorded yet, by model. Each proposal is tried as well."""
-    rows, first = [asdict(one) for one in prices], prices[0]
-    shown: list[RenderableType] = ["Nothing is sent.", *map(_line, prices)]
-    if proposals:
-        calls = first.calls + proposals * (first.calls + 1)
-        rows[0] |= {"proposals": proposals, "calls_at_most": calls}
-        about = f"{counted(proposals, 'proposal')}, each tried on all sessions: {calls:,} calls at most"
-        if first.estimated_cost is not None and first.calls:  # a proposal costs about what its trial does
-            about += f", about {output.dollars(first.estimated_cost * calls / first.calls)} in all"
-        shown.append(f"{about}; --max-calls stops them.")
-    each = [one.estimated_cost for one in prices]
-    total = None if None in each else round(sum(filter(None, each)), 6)
-    if total is not None:
-        shown.append(f"In all {output.dollars(total)}{' without the proposals' if proposals else ''}.")
-    shown.append(dim("Tokens by the built-in estimate, replies as long as their cap; hidden thinking is not counted."))
-    return Result({**(rows[0] if len(rows) == 1 else {"models": rows}), "estimated_cost": total}, shown)
+def priced(price: Forecast) -> Result:
+    """Return calls, tokens and price of what is not recorded yet."""
+    *lines, remark = price.lines()
+    return Result(price.document(), ["Nothing is sent.", *map(plain, lines), dim(remark)])
 
 
 @command(_EVAL)
@@ -579,13 +531,7 @@ def tune(
     number = propose or (20 if optimizer == "gepa" else 0)
     if not prompt and not number:
         raise InputError("say what to try: prompt files with --prompt, or --propose N to have the model write some")
-    start = trials.Variant(trials.START, tuple(_given(Path(settings.prompts), "--prompts") if settings.prompts else ()))
-    tries: list[trials.Variant] = []
-    for path in prompt or ():  # other prompts are those of the start
-        tried = {one.name: one for one in (*start.prompts, *_given(path, "--prompt"))}
-        name = f"{path.parent.name}/{path.stem}" if re.fullmatch(r"v\d+", path.stem) else path.stem
-        name += f" ({len(tries) + 1})" if name in (one.name for one in (start, *tries)) else ""
-        tries.append(trials.Variant(name, tuple(tried.values()), f"{name}{path.suffix}"))
+    start, *tries = trials.read_variants(prompt or (), settings.prompts)
     dataset = Dataset.load(*logs, format=own.format)
     judge = None if judge_model is None else replace(settings, model=judge_model, call_timeout=300.0)
     proposer = trials.propose_by_gepa if optimizer == "gepa" else trials.propose_by_model
@@ -596,17 +542,14 @@ def tune(
     def measure(replies: Cassette) -> tuple[Trial, Report]:
         proposed = partial(proposer, number=number) if number and replies.mode != "forecast" else None
         count = 1 + len(tries) + (number if proposed else 0)
-        with TemporaryDirectory() as folder:
-            trial = trials.Trial(dataset, start, settings, replies, folder=Path(folder), held_out=held)
-            judges = len({log.session for log in trial.judging.logs})
-            if replies.mode == "forecast" and judges < MIN_SESSIONS:  # before anything is paid for
-                few = f"judged by {counted(judges, 'session')}: fewer than {MIN_SESSIONS} tell no sure difference"
-                output.tell(few)
-            judging, choosing = len(trial.judging.logs), len(trial.choosing.logs)
-            total = 2 * judging + count * choosing if held else count * judging
-            doing = f"{DOING[replies.mode]} {counted(count, 'prompt')}."
-            with output.progress("replays", total, doing, 1) as trial.watch:
-                return trial, trials.tune(trial, tries, proposed, judge)
+        trial = trials.Trial(dataset, start, settings, replies, held_out=held)
+        judges = len({log.session for log in trial.judging.logs})
+        if replies.mode == "forecast" and judges < MIN_SESSIONS:  # before anything is paid for
+            few = f"judged by {counted(judges, 'session')}: fewer than {MIN_SESSIONS} tell no sure difference"
+            output.tell(few)
+        doing = f"{DOING[replies.mode]} {counted(count, 'prompt')}."
+        with output.progress("replays", trial.replays(count), doing, 1) as trial.watch:
+            return trial, trials.tune(trial, tries, proposed, judge)
 
     done = own.recorded(cassette or out / "replies.jsonl", [*filter(None, (settings, judge))], measure, number)
     if isinstance(done, Result):
@@ -614,16 +557,8 @@ def tune(
     trial, report = done
     page, tuning = report.write(out), report.tuning
     assert tuning is not None
-    # The prompts of a winner become new versions, where they are not there yet.
-    winner, folder, written = trial.variants[tuning.winner], write or out / "prompts", list[Path]()
-    for one in winner.prompts if winner is not start else ():
-        make_private_folder(folder)
-        there = [name for name in names(folder) if name.startswith(f"{one.name}/v")]
-        same = [name for name in there if load(name, root=folder).hash == one.hash]
-        version = 1 + max([latest(one.name).version, *(int(name.rpartition("/v")[2]) for name in there)])
-        written.append(folder / (f"{same[0]}.md" if same else f"{one.name}/v{version}.md"))
-        if not same:
-            replace_private(written[-1], write_prompt(replace(one, version=version)).encode())
+    winner = trial.winner(report)
+    written = winner.write(write or out / "prompts") if winner is not None else []
 
     # The difference of prompts, the summaries that changed most, right answers, length, price, verdict.
     colours = {"+": "green", "-": "red", "@": "dim"}
@@ -642,11 +577,11 @@ def tune(
         parts.append(table("On the sessions that choose" if tuning.chosen_on else "Tried", ("prompt", "#score"), rows))
     parts.append(score_table(report, marked=tuning.winner))
     costs = ((arm, cost) for arm in (tuning.old, tuning.new) if (cost := tuning.dollars.get(arm)) is not None)
-    parts += [dim(f"{arm}: summaries of 1M tokens of history cost {output.dollars(cost)}") for arm, cost in costs]
+    parts += [dim(f"{arm}: summaries of 1M tokens of history cost {dollars(cost)}") for arm, cost in costs]
     dropped = ", ".join(f"{arm} {report.figure(arm, 'dropped') or 0:,.0f}" for arm in report.arms)
     parts.append(dim(plain(f"lines dropped from replies, for their source does not hold them: {dropped}")))
     parts.append(Text(plain(report.verdict), "bold"))
-    if winner is start:
+    if winner is None:
         why = "it is not surely better" if tuning.chosen_on else "the interval is not wholly above zero"
         if (useless := report.useless(tuning.new)) > report.useless(tuning.old) + 0.1:
             why = f"no reply can serve of {useless:.0%} of its segments"
@@ -668,26 +603,6 @@ def _first_lines(text: str, most: int, marked: Sequence[str]) -> Text:
     shown = Text("\n".join([*lines[:most], *more]))
     shown.highlight_words(marked, "bold", case_sensitive=False)
     return shown
-
-
-def _given(path: Path, option: str) -> list[Prompt]:
-    """Load a prompt file, a folder's newest, or a text for segments. Raise `InputError`, also for broken rules."""
-    from summarizing_context.evaluation.tune import SUMMARIES, check_prompt
-
-    if re.fullmatch(r"v\d+\.md", path.name):
-        found = [load(f"{path.parent.name}/{path.stem}", root=path.parent.parent)]
-    elif path.is_file():
-        shipped, text = latest("segment"), path.read_text(encoding="utf8")
-        bare = re.sub(r"\A---\n.*?\n---\n", "", text, flags=re.DOTALL).strip()  # of a file that was copied
-        found = [replace(shipped, version=shipped.version + 1, text=bare)]
-    else:
-        there = {name.partition("/")[0] for name in names(path)} if path.is_dir() else set()
-        found = [latest(purpose, root=path) for purpose in SUMMARIES if purpose in there]
-    if not found:
-        raise InputError(f"{option}: {plain(path)} is no prompt, and no folder of prompts such as segment/v5.md")
-    for complaint in (words for prompt in found for words in check_prompt(prompt)):
-        raise InputError(f"{option}: {plain(path)}: {complaint}")
-    return found
 
 
 # The prompts that there are

@@ -16,12 +16,12 @@ import re
 import zlib
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import anyio
 import msgspec
@@ -30,7 +30,7 @@ from summarizing_context import errors
 from summarizing_context.messages.reading import Message
 from summarizing_context.messages.redaction import redact_message
 from summarizing_context.messages.tokens import estimate_text
-from summarizing_context.models import load_models
+from summarizing_context.models import dollars, load_models
 from summarizing_context.settings import PROVIDERS, Settings
 from summarizing_context.stores.private_files import make_private_folder, open_private, replace_private
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
@@ -40,6 +40,7 @@ from summarizing_context.summarizers.sdk import Fault, SdkSummarizer
 from summarizing_context.summarizers.verification import readable
 
 Mode = Literal["replay", "record", "forecast"]
+T = TypeVar("T")
 
 REDACTED = "[secret]"
 _OTHER = "name another file, or correct the rights"
@@ -120,6 +121,15 @@ class Spent:
     address: str = ""
     estimated_cost: float | None = None  # US dollars
     priced: str = ""  # prices for a million tokens, and their date
+
+    def words(self, what: str = "requests") -> str:
+        """Return all of it in a sentence."""
+        kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(self.by_kind.items()))
+        asked = f"{self.calls:,} {what}" + (f" ({kinds})" if kinds else "")
+        tokens = f"{self.input_tokens:,} input and {self.output_tokens:,} output tokens"
+        cost = f"{dollars(self.estimated_cost)} ({self.priced})" if self.priced else "no price is known"
+        known = f"; {self.recorded:,} more need no call" if self.recorded else ""
+        return f"{self.model} at {self.address}: {asked}, {tokens}, {cost}{known}."
 
 
 class Cassette(AbstractContextManager["Cassette"]):
@@ -324,6 +334,9 @@ def assumed_summary(job: SummaryJob) -> str:
     return "\n".join(["## Done", *map(line.format, range(1, lines + 1))])
 
 
+# What models cost
+
+
 def prices_of(spent: Mapping[str, Spent], models: Sequence[Settings]) -> list[Spent]:
     """Return what models were asked for, with its price."""
     found: dict[str, Spent] = {}
@@ -336,3 +349,90 @@ def prices_of(spent: Mapping[str, Spent], models: Sequence[Settings]) -> list[Sp
             one.priced = f"${price.input:g} in, ${price.output:g} out for a million, as of {since}"
         found[name] = one
     return [*found.values()]
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What is not recorded yet, by model. So many `proposals`, which the first model writes, are tried as well."""
+
+    models: Sequence[Spent]
+    proposals: int = 0
+
+    @property
+    def cost(self) -> float | None:
+        """US dollars without the proposals; None where a price is not known."""
+        each = [one.estimated_cost for one in self.models]
+        return None if None in each else round(sum(filter(None, each)), 6)
+
+    @property
+    def most_calls(self) -> int:
+        """Calls of the first model with all proposals, each tried on all sessions."""
+        return self.models[0].calls + self.proposals * (self.models[0].calls + 1)
+
+    def document(self) -> dict[str, Any]:
+        """Return all of it as JSON values."""
+        rows = [asdict(one) for one in self.models]
+        if self.proposals:
+            rows[0] |= {"proposals": self.proposals, "calls_at_most": self.most_calls}
+        return {**(rows[0] if len(rows) == 1 else {"models": rows}), "estimated_cost": self.cost}
+
+    def lines(self) -> list[str]:
+        """Return all of it in words, at the end how it was estimated."""
+        first, found = self.models[0], [one.words() for one in self.models]
+        if self.proposals:
+            many = f"{self.proposals:,} proposal{'' if self.proposals == 1 else 's'}"
+            about = f"{many}, each tried on all sessions: {self.most_calls:,} calls at most"
+            if first.estimated_cost is not None and first.calls:  # a proposal costs about what its trial does
+                about += f", about {dollars(first.estimated_cost * self.most_calls / first.calls)} in all"
+            found.append(f"{about}; max_calls stops them.")
+        if self.cost is not None:
+            found.append(f"In all {dollars(self.cost)}{' without the proposals' if self.proposals else ''}.")
+        found.append("Tokens by the built-in estimate, replies as long as their cap; hidden thinking is not counted.")
+        return found
+
+
+def forecast(
+    file: Path, models: Sequence[Settings], work: Callable[[Cassette], T], proposals: int = 0
+) -> tuple[Forecast, T]:
+    """Return what it takes to record what `work` asks for and `file` has not, and what it came to with replies that
+    are assumed. Nothing is sent."""
+    done = work(replies := Cassette(file, "forecast", secrets=[one.api_key for one in models]))
+    return Forecast(prices_of(replies.spent, models), proposals), done
+
+
+def recorded(
+    file: Path,
+    models: Sequence[Settings],
+    work: Callable[[Cassette], T],
+    *,
+    announce: Callable[[Forecast], object],
+    accept: Callable[[], object],
+    proposals: int = 0,
+    max_calls: int | None = None,
+) -> tuple[T, list[Spent]]:
+    """Return what `work` comes to with the replies in `file`, and what was spent for those that had to be recorded.
+
+    `work` is called with an open cassette: first with one that sends nothing, to price what is missing. The price is
+    given to `announce`, then keys are checked, and `accept` raises where nothing is to be sent.
+    """
+
+    def check_keys() -> None:
+        for model in models:
+            make_model(model, read_only=False)
+
+    keys = [one.api_key for one in models]
+    if not file.exists():
+        check_keys()
+    price, done = forecast(file, models, work, proposals)
+    if file.exists() and not any(one.calls for one in price.models):
+        if done is not None and not proposals:  # no reply was assumed, so this is the run
+            return done, []
+        # What follows from replies, such as a proposal, may not be kept.
+        with suppress(errors.CassetteMissError), Cassette(file, "replay", secrets=keys) as replies:
+            return work(replies), []
+    announce(price)
+    check_keys()
+    accept()
+    with Cassette(file, "record", max_calls=max_calls, secrets=keys) as replies:
+        done = work(replies)
+    return done, prices_of(replies.spent, models)

@@ -41,6 +41,20 @@ def view_parts(view: Sequence[dict[str, Any]], log: Sequence[dict[str, Any]]) ->
     return parts + ["tail"] * (len(view) - len(parts))
 
 
+def log_places(
+    view: Sequence[dict[str, Any]], log: Sequence[dict[str, Any]], parts: Sequence[str], behind: int
+) -> list[int | None]:
+    """Return for each message of a view, by its parts, which one of the log it shows; None for none. The header covers
+    those before `behind`."""
+    whole, end = {canonical(log[at]): at for at in reversed(range(len(log)))}, len(log)
+    places = [None if part == "header" else whole.get(canonical(view[row])) for row, part in enumerate(parts)]
+    # The tail is read from its end, for blocks before it may quote messages.
+    for row in reversed([row for row, part in enumerate(parts) if part == "tail"]):
+        places[row] = found = next((at for at in reversed(range(behind, end)) if shows(view[row], log[at])), None)
+        end = end if found is None else found
+    return places
+
+
 _FIRST = 32  # characters by which a message is known again
 _BARE = 40  # characters of a message that had next to no room
 

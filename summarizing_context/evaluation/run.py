@@ -24,7 +24,7 @@ import msgspec
 
 from summarizing_context.errors import CassetteMissError, SettingsError, TranscriptError
 from summarizing_context.evaluation import cassettes, datasets, views
-from summarizing_context.evaluation.cassettes import Cassette, RecordedModel, Reply, Request, prices_of
+from summarizing_context.evaluation.cassettes import Cassette, RecordedModel, Reply, Request, forecast
 from summarizing_context.evaluation.datasets import ABSENT, AskedCase, Dataset, Log, Question, Recording, recorded
 from summarizing_context.evaluation.replay import for_each
 from summarizing_context.evaluation.report import EVIDENCE, HELD, RIGHT, Answer, Asked, Report, Spent, Viewed
@@ -139,13 +139,8 @@ class Run:
 
     def price(self, watch: Callable[[str], None] = lambda _: None) -> list[cassettes.Spent]:
         """Return, by model, what is not recorded yet and what it will take. Nothing is sent."""
-        if not self.models:
-            return []
-        self.report(cassette := self._cassette("forecast"), watch)
-        return prices_of(cassette.spent, self.models)
-
-    def _cassette(self, mode: cassettes.Mode) -> Cassette:
-        return Cassette(Path(str(self.cassette)), mode, secrets=[one.api_key for one in self.models])
+        file, work = Path(str(self.cassette)), partial(self.report, watch=watch)
+        return [*forecast(file, self.models, work)[0].models] if self.models else []
 
     def report(self, cassette: Cassette | None = None, watch: Callable[[str], None] = lambda _: None) -> Report:
         """Measure, and return the report. Without an open cassette, replies are replayed. `watch` is called with each
@@ -212,7 +207,7 @@ class Run:
     async def measure_log(self, cassette: Cassette | None, log: Log) -> dict[str, Any]:
         """Measure one log: the views of all arms at its cuts, then each question of each view."""
         if cassette is None and self.models:
-            cassette = self._cassette("replay")
+            cassette = Cassette(Path(str(self.cassette)), secrets=[one.api_key for one in self.models])
         first = next((arm.settings for arm in self.arms if arm.settings is not None), Settings())
         messages = [*log.read()] if cassette is None else [*map(cassette.scrub, log.read())]
         cases = log.ask(messages, int(first.max_tokens))

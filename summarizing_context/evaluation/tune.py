@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 
 import anyio
 import msgspec
 
-from summarizing_context.errors import CassetteError, SettingsError
+from summarizing_context.errors import CassetteError, PromptError, SettingsError
 from summarizing_context.evaluation.cassettes import Cassette, RecordedModel, Reply, Request
 from summarizing_context.evaluation.datasets import Dataset
 from summarizing_context.evaluation.report import Pair, Report, Tuning, by_session, paired
@@ -27,9 +29,8 @@ from summarizing_context.evaluation.views import Text, clipped, text_of
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.models import load_models
 from summarizing_context.settings import Settings
-from summarizing_context.stores.private_files import replace_private
 from summarizing_context.summarizers.extractive import CONSTRAINTS, NAMES
-from summarizing_context.summarizers.prompts import Prompt, latest, load, names, write_prompt
+from summarizing_context.summarizers.prompts import Prompt, latest, load, names, save
 
 SUMMARIES = ("segment", "rollup")  # their replies have the fixed sections
 PURPOSE = "segment"  # of the prompts that are proposed
@@ -51,6 +52,42 @@ class Variant:
         """Return its prompt of a purpose, or the shipped one."""
         return next((prompt for prompt in self.prompts if prompt.name == purpose), None) or latest(purpose)
 
+    def write(self, folder: Path) -> list[Path]:
+        """Write its prompts as new versions into a folder for `Settings(prompts=)`, where they are not there yet."""
+        return [save(prompt, folder) for prompt in self.prompts]
+
+
+def read_variants(paths: Sequence[Path], prompts: Path | str | None = None) -> list[Variant]:
+    """Return what is compared: the start, with the prompts of a folder in the place of the shipped ones, then a variant
+    for each path. Other prompts of a variant are those of the start. Raise `PromptError`, as `read_prompts` does."""
+    found = [Variant(START, tuple(read_prompts(Path(prompts))) if prompts else ())]
+    for path in paths:
+        own = {one.name: one for one in (*found[0].prompts, *read_prompts(path))}
+        name = f"{path.parent.name}/{path.stem}" if re.fullmatch(r"v\d+", path.stem) else path.stem
+        name += f" ({len(found)})" if name in (one.name for one in found) else ""
+        found.append(Variant(name, tuple(own.values()), f"{name}{path.suffix}"))
+    return found
+
+
+def read_prompts(path: Path) -> list[Prompt]:
+    """Return the prompts of a file such as `segment/v5.md`, of a text for segments, or the newest ones of a folder.
+
+    Raise `PromptError` for what is none, and for one that breaks a rule for prompts."""
+    if re.fullmatch(r"v\d+\.md", path.name):
+        found = [load(f"{path.parent.name}/{path.stem}", root=path.parent.parent)]
+    elif path.is_file():
+        shipped, text = latest(PURPOSE), path.read_text(encoding="utf8")
+        bare = re.sub(r"\A---\n.*?\n---\n", "", text, flags=re.DOTALL).strip()  # of a file that was copied
+        found = [replace(shipped, version=shipped.version + 1, text=bare)]
+    else:
+        there = {name.partition("/")[0] for name in names(path)} if path.is_dir() else set()
+        found = [latest(purpose, root=path) for purpose in SUMMARIES if purpose in there]
+    if not found:
+        raise PromptError(f"{path} is no prompt, and no folder of prompts such as segment/v5.md")
+    for complaint in (words for prompt in found for words in check_prompt(prompt)):
+        raise PromptError(f"{path}: {complaint}")
+    return found
+
 
 @dataclass
 class Trial:
@@ -60,8 +97,7 @@ class Trial:
     start: Variant
     settings: Settings  # with the model that the prompts are for
     cassette: Cassette
-    folder: Path
-    held_out: float  # the share that only judges; 0 where nothing has to be chosen
+    held_out: float = 0.0  # the share that only judges; 0 where nothing has to be chosen
     watch: Callable[[str], None] = lambda _: None  # called with each session that was measured
     variants: dict[str, Variant] = field(default_factory=dict)  # by name, as they were tried
     reports: dict[str, Report] = field(default_factory=dict)  # of the sessions that choose, by variant
@@ -87,18 +123,28 @@ class Trial:
         return self.reports[variant.name]
 
     def measure(self, side: Dataset, *variants: Variant, judge: Settings | None = None) -> Report:
-        """Measure variants, whose prompts are written into a folder, on a side. A `judge` marks recorded answers."""
-        arms = []
-        for one in variants:
-            key = "".join(sorted(f"{prompt.name}{prompt.hash}" for prompt in one.prompts))
-            folder = self.folder / hashlib.sha256(key.encode()).hexdigest()[:16]
-            for prompt in one.prompts:
-                replace_private(folder / prompt.name / f"v{prompt.version}.md", write_prompt(prompt).encode())
-            about = ", ".join(f"{each.name}/v{each.version} {each.hash[:8]}" for each in one.prompts) or "as shipped"
-            settings = replace(self.settings, prompts=folder if one.prompts else None)
-            arms.append(Arm(one.name, settings, about=f"prompts: {about}"))
-        run = Run(dataset=side, arms=arms, cassette=self.cassette.path, jobs=_AT_ONCE, judge=judge)
-        return run.report(self.cassette, self.watch)
+        """Measure variants on a side. A `judge` marks recorded answers."""
+        with TemporaryDirectory() as scratch:
+            arms = []
+            for one in variants:
+                key = "".join(sorted(f"{prompt.name}{prompt.hash}" for prompt in one.prompts))
+                folder = Path(scratch) / hashlib.sha256(key.encode()).hexdigest()[:16]
+                one.write(folder)
+                about = ", ".join(f"{each.name}/v{each.version} {each.hash[:8]}" for each in one.prompts)
+                settings = replace(self.settings, prompts=folder if one.prompts else None)
+                arms.append(Arm(one.name, settings, about=f"prompts: {about or 'as shipped'}"))
+            run = Run(dataset=side, arms=arms, cassette=self.cassette.path, jobs=_AT_ONCE, judge=judge)
+            return run.report(self.cassette, self.watch)
+
+    def replays(self, prompts: int) -> int:
+        """Return how many logs are played to compare so many prompts, the start among them."""
+        judging = len(self.judging.logs)
+        return 2 * judging + prompts * len(self.choosing.logs) if self.held_out else prompts * judging
+
+    def winner(self, report: Report) -> Variant | None:
+        """Return the variant that has won, to be written; None where the start stays."""
+        name = self.start.name if report.tuning is None else report.tuning.winner
+        return None if name == self.start.name else self.variants[name]
 
     # Prompts that the model proposes
 

@@ -15,6 +15,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from summarizing_context.errors import PromptError
+from summarizing_context.stores.private_files import make_private_folder, replace_private
 
 _NAME = re.compile(r"([a-z][a-z0-9_]*)/v([1-9][0-9]{0,5})")
 _PLACEHOLDER = re.compile(r"\{\{([a-z][a-z0-9_]*)\}\}")
@@ -98,6 +99,18 @@ def in_use(purpose: str, folder: str | Path | None) -> Prompt:
     if not root.is_dir():
         raise PromptError(f"prompts: {folder} is not a folder; name one that holds files such as segment/v1.md")
     return latest(purpose, root=root) if (root / purpose).is_dir() else _shipped(purpose)
+
+
+def save(prompt: Prompt, folder: Path) -> Path:
+    """Write a prompt into a user's folder as its next version, unless its text is there; return its file."""
+    make_private_folder(folder)
+    there = [load(name, root=folder) for name in names(folder) if name.startswith(f"{prompt.name}/")]
+    known = [one.version for one in there if one.text == prompt.text]
+    version = known[0] if known else 1 + max(one.version for one in (latest(prompt.name), *there))
+    file = folder / prompt.name / f"v{version}.md"
+    if not known:
+        replace_private(file, write_prompt(prompt).encode())
+    return file
 
 
 def write_prompt(prompt: Prompt) -> str:

@@ -369,6 +369,12 @@ def handover_line(session: str, covered: Sequence[Message]) -> str:
     return f"[summarizing-context: the first {len(covered)} messages of session {session}, as {log_digest(covered)}]"
 
 
+def handover(session: str, view: Sequence[Message], log: Sequence[Message]) -> list[str]:
+    """Return that line, and the texts of a view, which stand for all of a log."""
+    ours = [part in ("header", "block") for part in view_parts(view, log)]
+    return [handover_line(session, log), *view_texts(view, ours)]
+
+
 def log_digest(messages: Sequence[Message]) -> str:
     return digest_of(msgspec.json.encode(list(messages), order="deterministic"))[:12]
 
