@@ -77,24 +77,23 @@ def open_context(
 async def import_transcript(
     log: Transcript, settings: Settings, watch: Callable[[], object] = lambda: None
 ) -> tuple[str, int, int]:
-    """Put the session of a transcript into the store of settings; return its id there, its messages, and how many of
-    them are new.
+    """Put a transcript into the store of settings; return the session's id, its messages, and how many are new.
 
-    A session that the store has already gets the messages that are new, and another one of that name leaves this one a
-    number. `watch` is called for each message.
+    A session that the store has already gets those that are new, and where it has another one of this name, a number is
+    added to the name. `watch` is called for each message.
     """
     wanted = re.sub(r"[^A-Za-z0-9._:-]+", "-", log.session_id)[:180] or "session"  # at most 200, with a number
     for copy in count(1):
         session_id = wanted if copy == 1 else f"{wanted}:{copy}"
         async with open_context(replace(settings, session_id=session_id)) as context:
             held = await context.get_messages()
-            if [*log.messages[: len(held)]] == held:
-                for number, message in enumerate(log.messages):
-                    if number >= len(held):
-                        await context.add_message(message)
-                    watch()
-                return session_id, len(context), len(context) - len(held)
-    raise AssertionError("numbers do not end")
+            if [*log.messages[: len(held)]] != held:
+                continue
+            for message in log.messages[len(held) :]:
+                await context.add_message(message)
+                watch()
+            return session_id, len(context), len(context) - len(held)
+    raise AssertionError
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,6 @@ from summarizing_context.stores.base import SessionStore
 from summarizing_context.stores.private_files import checked_token, kept_token, token_file
 
 if TYPE_CHECKING:
-    from summarizing_context.contrib.clients import Plugin
     from summarizing_context.contrib.proxy.server import ProxySettings
 
 
@@ -327,12 +326,6 @@ _CLIENT = options.argument("CLIENT", "claude-code, opencode or pi.", show_choice
 ClientName = Annotated[Literal["claude-code", "opencode", "pi"], _CLIENT]
 
 
-def _plugin(client: str, service: str) -> Plugin:
-    from summarizing_context.contrib.clients import Plugin
-
-    return Plugin.of(client, service, token_file(TOKEN_FILE))
-
-
 @command(SERVE)
 def install(
     client: ClientName,
@@ -347,7 +340,9 @@ def install(
     Examples:
         install opencode
     """
-    plugin = _plugin(client, options.read_address(listen)[2])
+    from summarizing_context.contrib.clients import Plugin
+
+    plugin = Plugin.of(client, options.read_address(listen)[2], token_file(TOKEN_FILE))
     found, remarks = plugin.found(), [plain(one) for one in [plugin.refusal()] if one]
     for path, content in plugin.files.items():
         lines = output.counted(len(content.splitlines()), "line")
@@ -367,7 +362,9 @@ def uninstall(client: ClientName, yes: options.Yes = False) -> Result:
     Examples:
         uninstall opencode
     """
-    plugin = _plugin(client, "")
+    from summarizing_context.contrib.clients import Plugin
+
+    plugin = Plugin.of(client, "", token_file(TOKEN_FILE))
     if not (found := plugin.found()):
         return Result({"client": client, "files": []}, [f"Nothing is installed for {client}."])
     for path in found:

@@ -284,24 +284,19 @@ def purge(
         sessions purge --store run.db --older-than 90 --yes
     """
     settings, deleted = place.load(), list[str]()
-    until = datetime.now(UTC) - timedelta(days=min(days or 36_500, 36_500))
-
-    async def find_old(opened: SessionStore) -> list[str]:
-        infos = [info for info in await opened.sessions() if info.writer_pid is None]
-        return [info.session_id for info in infos if datetime.fromisoformat(info.updated_at) < until]
-
-    old = with_store(settings, find_old)
+    until, known = datetime.now(UTC) - timedelta(days=min(days or 36_500, 36_500)), find_sessions(settings).values()
+    old = [one for one in known if one.writer_pid is None and datetime.fromisoformat(one.updated_at) < until]
     named, undone = output.counted(len(old), "old session"), "Undone edits cannot be brought back after it."
     output.confirm(f"Remove {named}, and all that no session uses any longer? {undone}", yes, "removed")
 
     async def remove(opened: SessionStore) -> int:
         file = None if is_address(settings.store) else Path(settings.store)
         before = 0 if file is None else file.stat().st_size
-        for name in await find_old(opened):
-            with suppress(SessionInUseError):
-                if name in old:  # of these some may have gone on before the answer
-                    await opened.delete_session(name)
-                    deleted.append(name)
+        for info in await opened.sessions():
+            if info in old:  # some may have gone on before the answer
+                with suppress(SessionInUseError):
+                    await opened.delete_session(info.session_id)
+                    deleted.append(info.session_id)
         return max(await opened.purge(), 0 if file is None else before - file.stat().st_size)
 
     with progress("purging", None):

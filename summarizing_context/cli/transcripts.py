@@ -29,7 +29,7 @@ from summarizing_context.summarizers.sdk import fenced
 from summarizing_context.transcripts import find_transcripts, read_named, read_session
 
 if TYPE_CHECKING:
-    from summarizing_context.evaluation.cassettes import Cassette, Forecast
+    from summarizing_context.evaluation.cassettes import Cassette, Spent
     from summarizing_context.evaluation.report import Interval, Report
     from summarizing_context.evaluation.tune import Trial
 
@@ -125,7 +125,7 @@ def replay(
         replay logs/ --budget 8k,16k --strategy hierarchical,truncate
         replay logs/ --model gpt-5.4-mini --dry-run
     """
-    from summarizing_context.evaluation.cassettes import Forecast, Spent, prices_of
+    from summarizing_context.evaluation.cassettes import Spent, prices_of
     from summarizing_context.evaluation.replay import LAW_FIGURES, TIMINGS, add_up, for_each, replay_file
 
     names = [name for text in strategy or () for name in listed(text)]
@@ -170,8 +170,8 @@ def replay(
         columns |= {"#tokens": "history_tokens", "#calls": "model_calls", "#input": "model_input_tokens"}
         columns |= {"#output": "model_output_tokens"}
         spent = Spent(*(total[name] for name in ("model_calls", "model_input_tokens", "model_output_tokens")))
-        price = Forecast(prices_of({f"{settings.summarizer}/{settings.model}": spent}, [settings]))
-        document, shown, status = document | price.document(), [*priced(price).shown], Status.OK
+        price: Any = priced(prices_of({f"{settings.summarizer}/{settings.model}": spent}, [settings]))
+        document, shown, status = document | price.document, price.shown, Status.OK
     else:
         columns |= {"#broken laws": "broken", "#mean view": "mean", "#activ.": "activations"}
         columns |= {"#reused": "hit", "#uncached": "uncached_tokens", "#ms p99": "view_p99_ms"}
@@ -259,29 +259,35 @@ class RecordOptions(ModelOptions):
         self, file: Path, models: Sequence[Settings], work: Callable[[Cassette], T], proposals: int = 0
     ) -> T | Result:
         """Return what `work` comes to with the replies in `file`, once the rest is priced; in a dry run, that price."""
-        from summarizing_context.evaluation.cassettes import forecast, recorded
+        from summarizing_context.evaluation.cassettes import PricedWork, price_lines
+        from summarizing_context.summarizers.providers import make_model
 
+        def check_keys() -> None:
+            for model in models:
+                make_model(model, read_only=False)
+
+        if not (self.dry_run or file.exists()):
+            check_keys()  # before all is priced
+        priced_work = PricedWork(file, models, work)
         if self.dry_run:
-            return priced(forecast(file, models, work, proposals)[0])
-
-        done, spent = recorded(
-            file,
-            models,
-            work,
-            announce=lambda price: output.tell("\n".join(map(plain, price.lines()))),
-            accept=lambda: output.confirm("Send these requests?", self.yes, "sent"),
-            proposals=proposals,
-            max_calls=self.max_calls,
-        )
-        for one in spent:
+            return priced(priced_work.spent, proposals)
+        if (done := priced_work.replayed(follows=proposals > 0)) is not None:
+            return done
+        output.tell("\n".join(map(plain, price_lines(priced_work.spent, proposals))))
+        check_keys()
+        output.confirm("Send these requests?", self.yes, "sent")
+        done = priced_work.record(self.max_calls)
+        for one in priced_work.spent:
             output.tell(plain(f"Recorded with {one.words('calls')}"))
         return done
 
 
-def priced(price: Forecast) -> Result:
+def priced(spent: Sequence[Spent], proposals: int = 0) -> Result:
     """Return calls, tokens and price of what is not recorded yet."""
-    *lines, remark = price.lines()
-    return Result(price.document(), ["Nothing is sent.", *map(plain, lines), dim(remark)])
+    from summarizing_context.evaluation.cassettes import price_document, price_lines
+
+    *lines, remark = price_lines(spent, proposals)
+    return Result(price_document(spent, proposals), ["Nothing is sent.", *map(plain, lines), dim(remark)])
 
 
 @command(_EVAL)
@@ -418,7 +424,7 @@ def ask(
         raise InputError("--judge-model: name another model than the one that writes questions, or it marks its own")
     judge = replace(settings, model=judge_model)
 
-    def answer(replies: Cassette) -> None:
+    def answer(replies: Cassette) -> bool:
         nonlocal total
         with TemporaryDirectory() as scratch:
             to = Path(scratch) if replies.mode == "forecast" else out
@@ -427,6 +433,7 @@ def ask(
             work = record(recording, replies, settings, judge, chosen, questions)
             anyio.run(output.watched, work, "calls", total or None, lambda: replies.calls)
         total = replies.calls
+        return True
 
     if isinstance(result := own.recorded(out / "cassette.jsonl", [settings, judge], answer), Result):
         return result
@@ -557,21 +564,24 @@ def tune(
     trial, report = done
     page, tuning = report.write(out), report.tuning
     assert tuning is not None
-    winner = trial.winner(report)
-    written = winner.write(write or out / "prompts") if winner is not None else []
+    winner = trial.variants[tuning.winner]
+    written = [] if winner is start else winner.write(write or out / "prompts")
 
     # The difference of prompts, the summaries that changed most, right answers, length, price, verdict.
     colours = {"+": "green", "-": "red", "@": "dim"}
     parts: list[RenderableType] = [Text(plain(line), colours.get(line[:1], "")) for line in tuning.diff[:40]]
     for pair in tuning.pairs[:2]:  # two summaries of the same messages, each with what it keeps and loses, and those
-        heads, cells, title = [], [], plain(f"{pair.session}, messages {pair.start} to {pair.stop - 1}")
-        for name, text, keeps in (("old", pair.old, pair.old_keeps), ("new", pair.new, pair.new_keeps)):
+        heads, cells, title = ["source"], [], plain(f"{pair.session}, messages {pair.start} to {pair.stop - 1}")
+        for name, keeps in (("old", pair.old_keeps), ("new", pair.new_keeps)):
             lost = [value for value in pair.needed if value not in keeps]
             heads.append(f"{name}: keeps {len(keeps)} of {len(pair.needed)} values needed later")
             heads[-1] += f"; loses {plain(', '.join(lost), 90)}" if lost else ""
-            cells.append(_first_lines(text, 14, pair.needed))
-        source = table("", ["source"], [[_first_lines(pair.source, 8, pair.needed)]], fold=True)
-        parts += [table(title, heads, [cells], fold=True), source]
+        for text, most in ((pair.source, 8), (pair.old, 14), (pair.new, 14)):
+            lines = [plain(line, 300) for line in text.splitlines() if line.strip()]
+            more = [f"… {counted(len(lines) - most, 'more line')}"] if len(lines) > most else []
+            cells.append(Text("\n".join([*lines[:most], *more])))
+            cells[-1].highlight_words(pair.needed, "bold", case_sensitive=False)
+        parts += [table(title, heads[1:], [cells[1:]], fold=True), table("", heads[:1], [cells[:1]], fold=True)]
     if len(tuning.tried) > 2 or tuning.chosen_on:
         rows = [(plain(name, 40), share(score)) for name, score in tuning.tried.items()]
         parts.append(table("On the sessions that choose" if tuning.chosen_on else "Tried", ("prompt", "#score"), rows))
@@ -581,7 +591,7 @@ def tune(
     dropped = ", ".join(f"{arm} {report.figure(arm, 'dropped') or 0:,.0f}" for arm in report.arms)
     parts.append(dim(plain(f"lines dropped from replies, for their source does not hold them: {dropped}")))
     parts.append(Text(plain(report.verdict), "bold"))
-    if winner is None:
+    if winner is start:
         why = "it is not surely better" if tuning.chosen_on else "the interval is not wholly above zero"
         if (useless := report.useless(tuning.new)) > report.useless(tuning.old) + 0.1:
             why = f"no reply can serve of {useless:.0%} of its segments"
@@ -594,15 +604,6 @@ def tune(
     remarks = [f"a proposal was refused: {plain(why)}" for why in trial.refused]
     document = {**report.document(), "written": [str(path) for path in written]}
     return Result(document, parts, remarks=[*remarks, *output.told_lines(report.left_out, notes=report.notes)])
-
-
-def _first_lines(text: str, most: int, marked: Sequence[str]) -> Text:
-    """Return the first lines that say something, each cut where it is long, with marked words; and how many follow."""
-    lines = [plain(line, 300) for line in text.splitlines() if line.strip()]
-    more = [f"… {counted(len(lines) - most, 'more line')}"] if len(lines) > most else []
-    shown = Text("\n".join([*lines[:most], *more]))
-    shown.highlight_words(marked, "bold", case_sensitive=False)
-    return shown
 
 
 # The prompts that there are

@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import anyio
 import msgspec
@@ -351,88 +351,51 @@ def prices_of(spent: Mapping[str, Spent], models: Sequence[Settings]) -> list[Sp
     return [*found.values()]
 
 
-@dataclass(frozen=True)
-class Forecast:
-    """What is not recorded yet, by model. So many `proposals`, which the first model writes, are tried as well."""
-
-    models: Sequence[Spent]
-    proposals: int = 0
-
-    @property
-    def cost(self) -> float | None:
-        """US dollars without the proposals; None where a price is not known."""
-        each = [one.estimated_cost for one in self.models]
-        return None if None in each else round(sum(filter(None, each)), 6)
-
-    @property
-    def most_calls(self) -> int:
-        """Calls of the first model with all proposals, each tried on all sessions."""
-        return self.models[0].calls + self.proposals * (self.models[0].calls + 1)
-
-    def document(self) -> dict[str, Any]:
-        """Return all of it as JSON values."""
-        rows = [asdict(one) for one in self.models]
-        if self.proposals:
-            rows[0] |= {"proposals": self.proposals, "calls_at_most": self.most_calls}
-        return {**(rows[0] if len(rows) == 1 else {"models": rows}), "estimated_cost": self.cost}
-
-    def lines(self) -> list[str]:
-        """Return all of it in words, at the end how it was estimated."""
-        first, found = self.models[0], [one.words() for one in self.models]
-        if self.proposals:
-            many = f"{self.proposals:,} proposal{'' if self.proposals == 1 else 's'}"
-            about = f"{many}, each tried on all sessions: {self.most_calls:,} calls at most"
-            if first.estimated_cost is not None and first.calls:  # a proposal costs about what its trial does
-                about += f", about {dollars(first.estimated_cost * self.most_calls / first.calls)} in all"
-            found.append(f"{about}; max_calls stops them.")
-        if self.cost is not None:
-            found.append(f"In all {dollars(self.cost)}{' without the proposals' if self.proposals else ''}.")
-        found.append("Tokens by the built-in estimate, replies as long as their cap; hidden thinking is not counted.")
-        return found
+def price_document(spent: Sequence[Spent], proposals: int = 0) -> dict[str, Any]:
+    """Return prices as JSON values; each of the proposals, which the first model writes, is tried as well."""
+    rows, each = [asdict(one) for one in spent], [one.estimated_cost for one in spent]
+    if proposals:
+        rows[0] |= {"proposals": proposals, "calls_at_most": rows[0]["calls"] + proposals * (rows[0]["calls"] + 1)}
+    total = None if None in each else round(sum(filter(None, each)), 6)
+    return {**(rows[0] if len(rows) == 1 else {"models": rows}), "estimated_cost": total}
 
 
-def forecast(
-    file: Path, models: Sequence[Settings], work: Callable[[Cassette], T], proposals: int = 0
-) -> tuple[Forecast, T]:
-    """Return what it takes to record what `work` asks for and `file` has not, and what it came to with replies that
-    are assumed. Nothing is sent."""
-    done = work(replies := Cassette(file, "forecast", secrets=[one.api_key for one in models]))
-    return Forecast(prices_of(replies.spent, models), proposals), done
+def price_lines(spent: Sequence[Spent], proposals: int = 0) -> list[str]:
+    """Return prices in words, at the end how they were estimated."""
+    first, found, cost = spent[0], [one.words() for one in spent], price_document(spent)["estimated_cost"]
+    if proposals:
+        calls, some = first.calls + proposals * (first.calls + 1), f"{proposals:,} proposal{'s' * (proposals > 1)}"
+        found.append(f"{some}, each tried on all sessions: {calls:,} calls at most")
+        if first.estimated_cost is not None and first.calls:  # a proposal costs about what its trial does
+            found[-1] += f", about {dollars(first.estimated_cost * calls / first.calls)} in all"
+        found[-1] += "; max_calls stops them."
+    if cost is not None:
+        found.append(f"In all {dollars(cost)}{' without the proposals' if proposals else ''}.")
+    found.append("Tokens by the built-in estimate, replies as long as their cap; hidden thinking is not counted.")
+    return found
 
 
-def recorded(
-    file: Path,
-    models: Sequence[Settings],
-    work: Callable[[Cassette], T],
-    *,
-    announce: Callable[[Forecast], object],
-    accept: Callable[[], object],
-    proposals: int = 0,
-    max_calls: int | None = None,
-) -> tuple[T, list[Spent]]:
-    """Return what `work` comes to with the replies in `file`, and what was spent for those that had to be recorded.
+class PricedWork(Generic[T]):
+    """Work with the replies in a file, which is priced, then recorded: `work` is called with an open cassette, first
+    with one that sends nothing, and returns something. `spent` says by model what is missing, or what was recorded."""
 
-    `work` is called with an open cassette: first with one that sends nothing, to price what is missing. The price is
-    given to `announce`, then keys are checked, and `accept` raises where nothing is to be sent.
-    """
+    def __init__(self, file: Path, models: Sequence[Settings], work: Callable[[Cassette], T]) -> None:
+        self._models, self._work = models, work
+        self._opened = partial(Cassette, file, secrets=[one.api_key for one in models])
+        self._assumed, self._is_there = work(replies := self._opened("forecast")), file.exists()
+        self.spent = prices_of(replies.spent, models)
 
-    def check_keys() -> None:
-        for model in models:
-            make_model(model, read_only=False)
+    def replayed(self, *, follows: bool = False) -> T | None:
+        """Return what it comes to if all is recorded, else None. What `follows` from replies may not be known yet."""
+        if not self._is_there or any(one.calls for one in self.spent):
+            return None
+        with suppress(errors.CassetteMissError):
+            return self._work(self._opened("replay")) if follows else self._assumed  # in which nothing was assumed
+        return None
 
-    keys = [one.api_key for one in models]
-    if not file.exists():
-        check_keys()
-    price, done = forecast(file, models, work, proposals)
-    if file.exists() and not any(one.calls for one in price.models):
-        if done is not None and not proposals:  # no reply was assumed, so this is the run
-            return done, []
-        # What follows from replies, such as a proposal, may not be kept.
-        with suppress(errors.CassetteMissError), Cassette(file, "replay", secrets=keys) as replies:
-            return work(replies), []
-    announce(price)
-    check_keys()
-    accept()
-    with Cassette(file, "record", max_calls=max_calls, secrets=keys) as replies:
-        done = work(replies)
-    return done, prices_of(replies.spent, models)
+    def record(self, max_calls: int | None = None) -> T:
+        """Return what it comes to, with all that is missing asked for and kept."""
+        with self._opened("record", max_calls=max_calls) as replies:
+            done = self._work(replies)
+        self.spent = prices_of(replies.spent, self._models)
+        return done

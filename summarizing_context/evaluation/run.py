@@ -24,7 +24,7 @@ import msgspec
 
 from summarizing_context.errors import CassetteMissError, SettingsError, TranscriptError
 from summarizing_context.evaluation import cassettes, datasets, views
-from summarizing_context.evaluation.cassettes import Cassette, RecordedModel, Reply, Request, forecast
+from summarizing_context.evaluation.cassettes import Cassette, PricedWork, RecordedModel, Reply, Request
 from summarizing_context.evaluation.datasets import ABSENT, AskedCase, Dataset, Log, Question, Recording, recorded
 from summarizing_context.evaluation.replay import for_each
 from summarizing_context.evaluation.report import EVIDENCE, HELD, RIGHT, Answer, Asked, Report, Spent, Viewed
@@ -139,8 +139,8 @@ class Run:
 
     def price(self, watch: Callable[[str], None] = lambda _: None) -> list[cassettes.Spent]:
         """Return, by model, what is not recorded yet and what it will take. Nothing is sent."""
-        file, work = Path(str(self.cassette)), partial(self.report, watch=watch)
-        return [*forecast(file, self.models, work)[0].models] if self.models else []
+        work = partial(self.report, watch=watch)
+        return PricedWork(Path(str(self.cassette)), self.models, work).spent if self.models else []
 
     def report(self, cassette: Cassette | None = None, watch: Callable[[str], None] = lambda _: None) -> Report:
         """Measure, and return the report. Without an open cassette, replies are replayed. `watch` is called with each

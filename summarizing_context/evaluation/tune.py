@@ -141,11 +141,6 @@ class Trial:
         judging = len(self.judging.logs)
         return 2 * judging + prompts * len(self.choosing.logs) if self.held_out else prompts * judging
 
-    def winner(self, report: Report) -> Variant | None:
-        """Return the variant that has won, to be written; None where the start stays."""
-        name = self.start.name if report.tuning is None else report.tuning.winner
-        return None if name == self.start.name else self.variants[name]
-
     # Prompts that the model proposes
 
     def ask(self, question: str) -> str:

@@ -1,8 +1,4 @@
-"""Coding clients: plug-ins, whose sources are next to this file, and how one goes on with the session of another.
-
-plugin = Plugin.of("opencode", "http://127.0.0.1:8377", token_file)
-plugin.write()
-"""
+"""Coding clients: plug-ins, whose sources are next to this file, and how one goes on with the session of another."""
 
 from __future__ import annotations
 
@@ -17,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from summarizing_context.contrib.proxy.dialects import handover
 from summarizing_context.errors import SettingsError
 from summarizing_context.stores.private_files import replace_private
 
@@ -24,7 +21,6 @@ _PROGRAM = "summarizing-context"
 
 # Plug-ins, which ask the proxy for views
 
-_FIRST_MODS = (2, 1, 287)  # of Claude Code that loads modules of hooks without a switch
 _ABOUT = "Compactions by summarizing-context."
 _MANIFESTS: dict[str, dict[str, Any]] = {  # of Claude Code
     f"{_PROGRAM}/.claude-plugin/plugin.json": {"name": _PROGRAM, "version": "0.9.0", "description": _ABOUT},
@@ -56,8 +52,7 @@ class Plugin:
 
     @classmethod
     def of(cls, client: str, service: str, token: Path) -> Plugin:
-        """Return the plug-in of `claude-code`, `opencode` or `pi` that asks the proxy at the URL `service`, with what
-        the file `token` holds."""
+        """Return the plug-in that asks the proxy at the URL `service`, with what the file `token` holds."""
         variable, home, place, file, effect = _PLUGINS[client]
         folder = Path(os.environ.get(variable) or Path.home() / home) / place
         source = (Path(__file__).parent / f"{client}.js").read_text(encoding="utf-8")
@@ -82,7 +77,7 @@ class Plugin:
         name, settings = self.client.removesuffix("-code"), self.folder.parent / "settings.json"
         if (program := shutil.which(name)) is None:
             return f"{name} is not on the PATH; it loads the plug-in once it is there"
-        if self.client != "claude-code":
+        if name != "claude":
             return ""
         try:
             told = json.loads(settings.read_text(encoding="utf-8")) if settings.exists() else {}
@@ -91,17 +86,16 @@ class Plugin:
             raise SettingsError(f"{settings}: this is no JSON ({error}); mend it, for Claude Code reads it") from error
         except (OSError, subprocess.SubprocessError) as error:
             raise SettingsError(f"{error}; check the program and its settings") from error
-        is_off = isinstance(told, dict) and told.get("disableAllHooks") is True
-        why = "disableAllHooks is set in its settings" if is_off else ""
-        if tuple(map(int, re.findall(r"\d+", asked.stdout)[:3])) < _FIRST_MODS:
-            needed = ".".join(map(str, _FIRST_MODS))
-            why = f"modules of hooks need {needed}, and this is {asked.stdout.strip() or 'unknown'}"
+        why = ""
+        if isinstance(told, dict) and told.get("disableAllHooks") is True:
+            why = "disableAllHooks is set in its settings"
+        if tuple(map(int, re.findall(r"\d+", asked.stdout)[:3])) < (2, 1, 287):  # which loads them without a switch
+            why = f"modules of hooks need 2.1.287, and this is {asked.stdout.strip() or 'unknown'}"
         instead = f"Without a plug-in: {_PROGRAM} proxy run --store STORE -- claude"
         return f"Claude Code will not load it: {why}. {instead}" if why else ""
 
     def write(self) -> None:
-        """Write all files, in place of older ones of this package."""
-        self.found()
+        """Write all files, in place of older ones of this package; call `found` before."""
         for path, content in self.files.items():
             replace_private(path, content)
 
@@ -132,17 +126,13 @@ _LAST = "Say in two sentences where the work stands, and wait for what to do nex
 
 def first_prompt(session: str, view: Sequence[dict[str, Any]], log: Sequence[dict[str, Any]]) -> str:
     """Return the prompt by which a client goes on with a session, of which this is the view and the whole log."""
-    from summarizing_context.contrib.proxy.dialects import handover
-
     line, *texts = handover(session, view, log)
     return "\n\n".join([line, _FIRST, *texts, _LAST])
 
 
 def start(client: str, arguments: Sequence[str], prompt: str) -> tuple[list[str], bytes | None]:
-    """Return the command that starts `claude-code`, `codex` or `opencode` with a prompt, and what it is to read.
-
-    Where the arguments ask for no screen, as `-p`, `exec` or `run` do, it reads the prompt. Else that is an argument,
-    which `ps` shows, and nothing is read."""
+    """Return the command that starts a client with a prompt, and what it is to read: the prompt where the arguments ask
+    for no screen, as `-p`, `exec` or `run` do. Else the prompt is an argument, which `ps` shows."""
     program, without_screen, at_input, before = _STARTS[client]
     if without_screen.isdisjoint(arguments):
         return [program, *arguments, *before, prompt], None
