@@ -102,7 +102,8 @@ def tell(text: RenderableType) -> None:
 @contextmanager
 def progress(name: str, total: int | None, announced: str = "", times: int = 0) -> Iterator[Callable[..., None]]:
     """Yield `update(text, steps=1)`, which moves a bar on a terminal; elsewhere print what is `announced`. Where no
-    total is known, it shows for how long already. Logs that are played so many `times` move it with each message."""
+    total is known it shows for how long already; where no steps are, the text says so. Logs that are played so many
+    `times` move it with each message."""
     from rich import progress as bars
 
     from summarizing_context.evaluation.replay import PLAYED
@@ -121,9 +122,13 @@ def progress(name: str, total: int | None, announced: str = "", times: int = 0) 
             done, played = done + steps, played + share / (times or 1)
             bar.update(task, completed=max(done, min(played, total or played)), **text)
 
+        def update(text: str, steps: int | None = 1) -> None:
+            bar.tasks[task].total = None if steps is None else total
+            move(steps or 0, text=plain(text if steps is not None else f"{text}; no end is known", 60))
+
         before = PLAYED.set(lambda share: move(share=share) if times else None)
         try:
-            yield lambda text, steps=1: move(steps, text=plain(text, 60))
+            yield update
         finally:
             PLAYED.reset(before)
 

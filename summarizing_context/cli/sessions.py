@@ -30,7 +30,7 @@ from summarizing_context.errors import MessageError, SessionInUseError, StoreErr
 from summarizing_context.messages.reading import message_text_parts
 from summarizing_context.messages.text import inert
 from summarizing_context.settings import Settings, is_address, shown_store
-from summarizing_context.stores.base import SessionInfo, SessionStore
+from summarizing_context.stores.base import REMOVED, SessionInfo, SessionStore
 from summarizing_context.stores.private_files import open_private
 
 
@@ -116,7 +116,8 @@ def view(
     from summarizing_context.evaluation.replay import make_price
 
     settings, _ = at.find()
-    with progress("opening", None):
+    with progress("opening", None) as update:
+        update("no end is known; a first view takes longest", 0)
         messages, log, behind, fixed = anyio.run(view_of, settings)
         price = anyio.run(make_price, settings)
 
@@ -267,8 +268,13 @@ def delete_session(
     settings = place.load()
     info = chosen(find_sessions(settings), session, settings)
     output.confirm(f"Delete session {info.session_id} with its {info.messages:,} messages for good?", yes, "removed")
-    with progress("deleting", None):
-        found = with_store(settings, lambda opened: opened.delete_session(session), read_only=False)
+
+    async def delete(opened: SessionStore) -> bool:
+        REMOVED.set(update)
+        return await opened.delete_session(session)
+
+    with progress("deleting", info.messages + info.summaries) as update:
+        found = with_store(settings, delete, read_only=False)
     return Result({"deleted": session, "found": found}, [f"Deleted {session}."])
 
 
@@ -290,6 +296,7 @@ def purge(
     output.confirm(f"Remove {named}, and all that no session uses any longer? {undone}", yes, "removed")
 
     async def remove(opened: SessionStore) -> int:
+        REMOVED.set(update)
         file = None if is_address(settings.store) else Path(settings.store)
         before = 0 if file is None else file.stat().st_size
         for info in await opened.sessions():
@@ -299,7 +306,7 @@ def purge(
                     deleted.append(info.session_id)
         return max(await opened.purge(), 0 if file is None else before - file.stat().st_size)
 
-    with progress("purging", None):
+    with progress("purging", sum(one.messages + one.summaries for one in old) or None) as update:
         freed = with_store(settings, remove, read_only=False)
     named = output.counted(len(deleted), "old session")
     return Result({"deleted": deleted, "freed_bytes": freed}, [f"Removed {named}; freed {freed:,} bytes."])

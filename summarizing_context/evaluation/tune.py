@@ -52,9 +52,9 @@ class Variant:
         """Return its prompt of a purpose, or the shipped one."""
         return next((prompt for prompt in self.prompts if prompt.name == purpose), None) or latest(purpose)
 
-    def write(self, folder: Path) -> list[Path]:
+    def write(self, folder: Path | str) -> list[Path]:
         """Write its prompts as new versions into a folder for `Settings(prompts=)`, where they are not there yet."""
-        return [save(prompt, folder) for prompt in self.prompts]
+        return [save(prompt, Path(folder)) for prompt in self.prompts]
 
 
 def read_variants(paths: Sequence[Path], prompts: Path | str | None = None) -> list[Variant]:

@@ -11,11 +11,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple, Protocol
 
 Committed = Callable[[], None]  # called on the event loop once a write is durable, before its awaitable resolves
+# What is called while sessions are removed: what is done, and how many rows are gone; None where its end is not known.
+REMOVED: ContextVar[Callable[[str, int | None], object]] = ContextVar("removed", default=lambda doing, rows: None)
 HitKind = Literal["message", "summary", "memory"]
 
 

@@ -59,6 +59,7 @@ def test_transcripts_without_labels_are_run_and_runs_are_compared(run: Runner, f
         ("tune {logs} --dry-run --model gpt-5.4-mini --prompt prompts --budget 3k --out {out}", 4),
         ("replay {logs} --budget 3k,4k,5k --jobs 1", 2),
         ("prompts render segment {logs}/session-1.jsonl", 1),
+        ("import {logs} --store {out}", 2),
     ],
 )
 def test_the_bar_moves_with_each_message_so_that_it_can_tell_what_time_is_left(

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import anyio
 import pytest
 from cli.commands import Ran, Runner, fill_store, says
+from rich.progress import Progress
 
 from summarizing_context import Settings, open_context
 from summarizing_context.commands import COMMANDS
@@ -220,3 +221,19 @@ def test_sessions_are_listed_and_deleting_one_asks_unless_told_not_to(store: Sto
     monkeypatch.setenv("FORCE_COLOR", "1")  # as on a terminal
     purged = store.ran("sessions purge --yes")
     assert (purged.status, "purging" in purged.err, "0:00:0" in purged.err) == (0, True, True)
+
+
+def test_the_bar_of_a_deletion_moves_with_what_is_removed_and_says_where_no_end_is_known(store: Store, monkeypatch):
+    shown, update = list[tuple[float, str]](), Progress.update
+
+    def watched(self: Progress, *task: Any, **given: Any) -> None:
+        shown.append((given["completed"], given.get("text", "")))
+        update(self, *task, **given)
+
+    monkeypatch.setattr(Progress, "update", watched)
+    rows = next(one for one in json.loads(store.out("sessions list --json -"))["sessions"] if one["session_id"] == "s1")
+    store.out("sessions delete s1 --yes")
+    assert max(done for done, _ in shown) == rows["messages"] + rows["summaries"]
+    assert shown[-1][1] == "the search index is merged; no end is known"
+    store.out("sessions purge --yes")
+    assert shown[-1][1] == "the file is rewritten; no end is known"

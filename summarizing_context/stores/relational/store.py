@@ -680,27 +680,28 @@ class RelationalStore:
                     needed[branch] = max(stop, needed.get(branch, 0))
             return [(branch, needed.get(branch, 0)) for branch, end in branches if needed.get(branch, 0) < max(1, end)]
 
-        def remove_entries(connection: Connection, branch: int, start: int) -> int | None:
+        def remove_entries(connection: Connection, branch: int, start: int) -> list[int]:
             connection.run("guard", what="removal")
             removed = connection.run("remove_entries", branch=branch, start=start, most=self._slice).fetchall()
             connection.unindex_texts(((branch << 32) + place, searchable(message)) for place, message in removed)
             if not removed and not start:
                 connection.run("remove_one_of_branches", id=branch)
-            return sum(len(message) for _, message in removed) if removed else None
+            return [len(message) for _, message in removed]
 
-        def remove_summaries(connection: Connection) -> int | None:
+        def remove_summaries(connection: Connection) -> list[int]:
             connection.run("guard", what="removal")
             removed = connection.run("remove_unused_summaries", most=self._slice).fetchall()
             connection.unindex_texts((number, readable(text)) for number, text in removed)
-            return sum(len(text) for _, text in removed) if removed else None
+            return [len(text) for _, text in removed]
 
         freed = 0
-        removals: list[Work[int | None]] = [
+        removals: list[Work[list[int]]] = [
             partial(remove_entries, branch=branch, start=start) for branch, start in await self.submit("purge", find)
         ]
         for remove in (*removals, remove_summaries):
-            while (size := await self.submit("purge", remove)) is not None:
-                freed += size
+            while sizes := await self.submit("purge", remove):
+                freed += sum(sizes)
+                base.REMOVED.get()("", len(sizes))
         return freed
 
     # How all of these read and write

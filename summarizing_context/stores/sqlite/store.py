@@ -25,6 +25,7 @@ from filelock import FileLock, Timeout
 from summarizing_context import errors
 from summarizing_context.errors import StoreCorruptError, StoreError, StoreLockedError
 from summarizing_context.messages.text import indexed_words
+from summarizing_context.stores.base import REMOVED
 from summarizing_context.stores.private_files import FILE, make_private_folder, open_private
 from summarizing_context.stores.relational import store as relational
 from summarizing_context.stores.relational.store import Engine, RelationalStore, Result, Values, Work
@@ -356,6 +357,7 @@ class SqliteStore(RelationalStore):
             connection.run("merge_search", pages=pages)
             return connection.total_changes - before > 1
 
+        REMOVED.get()("the search index is merged", None)
         engine, pages = self._opened(), -_MERGED  # the first merges all parts of the index, the others go on with it
         while await self.submit("purge", merge):  # merged parts hold nothing of what was removed
             pages = _MERGED
@@ -378,6 +380,8 @@ class SqliteStore(RelationalStore):
             finally:
                 connection.execute(f"pragma busy_timeout = {usual:d}")
 
+        if everything:
+            REMOVED.get()("the file is rewritten", None)
         await self.submit("purge", give_back, alone=True)
         return freed
 
