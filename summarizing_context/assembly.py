@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
@@ -83,17 +82,17 @@ async def import_transcript(
     added to the name. `watch` is called for each message.
     """
     wanted = re.sub(r"[^A-Za-z0-9._:-]+", "-", log.session_id)[:180] or "session"  # at most 200, with a number
-    for copy in count(1):
-        session_id = wanted if copy == 1 else f"{wanted}:{copy}"
+    session_id, copy = wanted, 1
+    while True:
         async with open_context(replace(settings, session_id=session_id)) as context:
             held = await context.get_messages()
-            if [*log.messages[: len(held)]] != held:
-                continue
-            for message in log.messages[len(held) :]:
-                await context.add_message(message)
-                watch()
-            return session_id, len(context), len(context) - len(held)
-    raise AssertionError
+            if [*log.messages[: len(held)]] == held:
+                for message in log.messages[len(held) :]:
+                    await context.add_message(message)
+                    watch()
+                return session_id, len(context), len(context) - len(held)
+        copy += 1
+        session_id = f"{wanted}:{copy}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -342,8 +342,8 @@ def install(
     """
     from summarizing_context.contrib.clients import Plugin
 
-    plugin = Plugin.of(client, options.read_address(listen)[2], token_file(TOKEN_FILE))
-    found, remarks = plugin.found(), [plain(one) for one in [plugin.refusal()] if one]
+    plugin = Plugin(client, options.read_address(listen)[2], token_file(TOKEN_FILE))
+    found, refusal = plugin.found(), plain(plugin.refusal())
     for path, content in plugin.files.items():
         lines = output.counted(len(content.splitlines()), "line")
         tell(f"  {plain(path)}: {'replaced' if path in found else 'new'}, {lines}")
@@ -352,6 +352,7 @@ def install(
     files = [str(path) for path in plugin.files]
     shown = [f"Installed for {client}: {plugin.effect}.", *(f"  {plain(path)}" for path in files)]
     shown.append(f"It asks the proxy at {listen}: {PROGRAM} proxy --store STORE")
+    remarks = [refusal] if refusal else []
     return Result({"client": client, "files": files, "remarks": remarks}, shown, 0, remarks)
 
 
@@ -364,7 +365,7 @@ def uninstall(client: ClientName, yes: options.Yes = False) -> Result:
     """
     from summarizing_context.contrib.clients import Plugin
 
-    plugin = Plugin.of(client, "", token_file(TOKEN_FILE))
+    plugin = Plugin(client, "", token_file(TOKEN_FILE))
     if not (found := plugin.found()):
         return Result({"client": client, "files": []}, [f"Nothing is installed for {client}."])
     for path in found:

@@ -217,7 +217,8 @@ def continue_in(
         continue s1 --store run.db --in claude-code -- -p
     """
     settings, rest = at.find(words or [])
-    from summarizing_context.contrib.clients import MAX_ARGUMENT, first_prompt, start
+    from summarizing_context.contrib.clients import MAX_ARGUMENT, start
+    from summarizing_context.contrib.proxy.dialects import first_prompt
 
     view, log, *_ = anyio.run(view_of, settings)
     prompt = first_prompt(settings.session_id, view, log)

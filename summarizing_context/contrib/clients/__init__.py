@@ -7,13 +7,11 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from summarizing_context.contrib.proxy.dialects import handover
 from summarizing_context.errors import SettingsError
 from summarizing_context.stores.private_files import replace_private
 
@@ -30,37 +28,24 @@ _VIEWS, _SENDS = "its compactions, also /compact, are views", "each of its reque
 _PLUGINS = {
     # The variable that names the folder, where that is else, where plug-ins are below it, our file, what that does.
     "claude-code": ("CLAUDE_CONFIG_DIR", ".claude", "skills", f"{_PROGRAM}/hooks/{_PROGRAM}.js", _VIEWS),
-    "opencode": (
-        "XDG_CONFIG_HOME",
-        ".config",
-        "opencode/plugin",
-        f"{_PROGRAM}.js",
-        "each of its requests holds a view",
-    ),
+    "opencode": ("XDG_CONFIG_HOME", ".config", "opencode/plugin", f"{_PROGRAM}.js", _SENDS),
     "pi": ("PI_CODING_AGENT_DIR", ".pi/agent", "extensions", f"{_PROGRAM}.js", _VIEWS),
 }
 
 
-@dataclass(frozen=True)
 class Plugin:
-    """The plug-in of a client: its files by their place, and what it does."""
+    """The plug-in of a client, which asks the proxy at the URL `service` with what the file `token` holds: its `files`
+    by their place, and its `effect`."""
 
-    client: str
-    folder: Path  # in which the client looks for plug-ins
-    files: Mapping[Path, bytes]
-    effect: str
-
-    @classmethod
-    def of(cls, client: str, service: str, token: Path) -> Plugin:
-        """Return the plug-in that asks the proxy at the URL `service`, with what the file `token` holds."""
-        variable, home, place, file, effect = _PLUGINS[client]
-        folder = Path(os.environ.get(variable) or Path.home() / home) / place
+    def __init__(self, client: str, service: str, token: Path) -> None:
+        variable, home, place, file, self.effect = _PLUGINS[client]
+        self.client, self.folder = client, Path(os.environ.get(variable) or Path.home() / home) / place
         source = (Path(__file__).parent / f"{client}.js").read_text(encoding="utf-8")
         for name, value in (("SERVICE", service), ("TOKEN_FILE", str(token))):
             source = source.replace(f'"{{{{{name}}}}}"', json.dumps(value))
         others = _MANIFESTS if client == "claude-code" else {}
-        files = {folder / name: json.dumps(held, indent=2).encode() + b"\n" for name, held in others.items()}
-        return cls(client, folder, {**files, folder / file: source.encode()}, effect)
+        self.files = {self.folder / name: json.dumps(one, indent=2).encode() + b"\n" for name, one in others.items()}
+        self.files[self.folder / file] = source.encode()
 
     def found(self) -> list[Path]:
         """Return which of its files are there. Raise `SettingsError` where one is not of this package."""
@@ -86,16 +71,16 @@ class Plugin:
             raise SettingsError(f"{settings}: this is no JSON ({error}); mend it, for Claude Code reads it") from error
         except (OSError, subprocess.SubprocessError) as error:
             raise SettingsError(f"{error}; check the program and its settings") from error
-        why = ""
-        if isinstance(told, dict) and told.get("disableAllHooks") is True:
-            why = "disableAllHooks is set in its settings"
+        is_off = isinstance(told, dict) and told.get("disableAllHooks") is True
+        why = "disableAllHooks is set in its settings" if is_off else ""
         if tuple(map(int, re.findall(r"\d+", asked.stdout)[:3])) < (2, 1, 287):  # which loads them without a switch
             why = f"modules of hooks need 2.1.287, and this is {asked.stdout.strip() or 'unknown'}"
         instead = f"Without a plug-in: {_PROGRAM} proxy run --store STORE -- claude"
         return f"Claude Code will not load it: {why}. {instead}" if why else ""
 
     def write(self) -> None:
-        """Write all files, in place of older ones of this package; call `found` before."""
+        """Write all files, in place of older ones. Raise `SettingsError` as `found` does; then nothing is written."""
+        self.found()
         for path, content in self.files.items():
             replace_private(path, content)
 
@@ -117,17 +102,6 @@ _STARTS: dict[str, tuple[str, set[str], list[str], list[str]]] = {
     "codex": ("codex", {"exec", "e"}, ["-"], []),
     "opencode": ("opencode", {"run"}, [], ["--prompt"]),
 }
-_FIRST = (
-    "This work was begun in another session. What follows is its past as far as it matters: summaries, then the newest "
-    "messages as they were. Tools that are named there may be called otherwise here."
-)
-_LAST = "Say in two sentences where the work stands, and wait for what to do next."
-
-
-def first_prompt(session: str, view: Sequence[dict[str, Any]], log: Sequence[dict[str, Any]]) -> str:
-    """Return the prompt by which a client goes on with a session, of which this is the view and the whole log."""
-    line, *texts = handover(session, view, log)
-    return "\n\n".join([line, _FIRST, *texts, _LAST])
 
 
 def start(client: str, arguments: Sequence[str], prompt: str) -> tuple[list[str], bytes | None]:

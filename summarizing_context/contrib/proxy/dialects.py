@@ -369,10 +369,17 @@ def handover_line(session: str, covered: Sequence[Message]) -> str:
     return f"[summarizing-context: the first {len(covered)} messages of session {session}, as {log_digest(covered)}]"
 
 
-def handover(session: str, view: Sequence[Message], log: Sequence[Message]) -> list[str]:
-    """Return that line, and the texts of a view, which stand for all of a log."""
-    ours = [part in ("header", "block") for part in view_parts(view, log)]
-    return [handover_line(session, log), *view_texts(view, ours)]
+_FIRST = (
+    "This work was begun in another session. What follows is its past as far as it matters: summaries, then the newest "
+    "messages as they were. Tools that are named there may be called otherwise here."
+)
+_LAST = "Say in two sentences where the work stands, and wait for what to do next."
+
+
+def first_prompt(session: str, view: Sequence[Message], log: Sequence[Message]) -> str:
+    """Return the prompt by which a client goes on with a session, of which these are the view and the whole log."""
+    texts = view_texts(view, [part in ("header", "block") for part in view_parts(view, log)])
+    return "\n\n".join([handover_line(session, log), _FIRST, *texts, _LAST])
 
 
 def log_digest(messages: Sequence[Message]) -> str:
