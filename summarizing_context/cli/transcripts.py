@@ -24,7 +24,7 @@ from summarizing_context.errors import TranscriptError
 from summarizing_context.messages.tokens import TokenCounter, choose_counter, estimate_text
 from summarizing_context.models import dollars
 from summarizing_context.settings import Settings, shown_store
-from summarizing_context.summarizers.prompts import Prompt, latest, load, names, prompts_root
+from summarizing_context.summarizers.prompts import Prompt, find, load, names, prompts_root
 from summarizing_context.summarizers.sdk import fenced
 from summarizing_context.transcripts import find_transcripts, read_named, read_session
 
@@ -369,19 +369,7 @@ def compare(
     is_worse = any(one["worse"] for one in changes)
     write_junit(junit, "eval compare", [(one["arm"], one["what"], one["words"], one["worse"]) for one in changes])
     verdict = f"The new run is {'surely' if is_worse else 'not surely'} worse."
-    were, are = ({(one.session, one.case, one.id) for one in run.asked} for run in (before, after))
-    only = (("old", were - are), ("new", are - were))
-    remarks = [f"only the {run} run has {counted(len(left), 'question')}" for run, left in only if left]
-    for arm in after.arms:  # shares say little where the views had more room
-        old_size, size = (run.figure(arm, "tokens") or 0.0 for run in (before, after))
-        if old_size and abs(size - old_size) > 0.02 * old_size:
-            remarks.append(f"{arm}: its views have {size:,.0f} tokens, in the old run {old_size:,.0f}")
-    for arm, now in after.settings.items():
-        was = before.settings.get(arm, now)
-        for name in sorted({*was, *now}):
-            one, other = (plain(each.get(name, "as shipped")) for each in (was, now))
-            if was.get(name) != now.get(name):
-                remarks.append(f"{arm}: {name} was {one} in the old run, {other} in the new one")
+    remarks = [plain(one) for one in after.differences(before)]
     parts: list[RenderableType] = [table("New against old", ("arm", "what", "change"), rows, fold=True), verdict]
     document = {"worse": is_worse, "verdict": verdict, "changes": changes}
     return Result(document, parts, Status.LAW_BROKEN if is_worse else Status.OK, remarks)
@@ -631,7 +619,7 @@ def show(name: _Name, prompts: options.PromptsPath = None) -> Result:
     Examples:
         prompts show segment > mine.md
     """
-    prompt, counter = _find(name, prompts), anyio.run(choose_counter, "auto")
+    prompt, counter = find(name, _root(prompts)), anyio.run(choose_counter, "auto")
     about = _described(prompt, counter)
     told = [plain(f"{about['name']}: {about['about']} {about['fixed_tokens']} tokens by {counter.name}.")]
     whole = {"placeholders": sorted(prompt.placeholders), "text": prompt.text}
@@ -657,7 +645,7 @@ def render(
     from summarizing_context.evaluation.views import play
     from summarizing_context.testing import ScriptedSummarizer
 
-    prompt, found = _find(name, prompts), read_session(transcript, format=format)
+    prompt, found = find(name, _root(prompts)), read_session(transcript, format=format)
     model = ScriptedSummarizer(assumed_summary)
     with output.progress("messages", 1, f"Replaying {counted(len(found.messages), 'message')}.", 1):
         anyio.run(play, found.messages, (), Settings.load(start_at=0.0, max_tokens=16_000), model)
@@ -680,15 +668,6 @@ def _described(prompt: Prompt, counter: TokenCounter) -> dict[str, Any]:
 
     known = {"name": f"{prompt.name}/v{prompt.version}", "purpose": prompt.name, "version": prompt.version}
     return {**known, "about": prompt.purpose, "fixed_tokens": counter.count(fixed_text(prompt)), "hash": prompt.hash}
-
-
-def _find(name: str, folder: Path | None) -> Prompt:
-    """Return a prompt of the user's folder, else a shipped one. Raise `InputError`."""
-    for root in (_root(folder), prompts_root()):
-        known = names(root)
-        if name in known or any(one.startswith(f"{name}/") for one in known):
-            return load(name, root=root) if name in known else latest(name, root=root)
-    raise InputError(f"there is no prompt {plain(name, 40)!r}; there are {', '.join(known)}")
 
 
 def _root(folder: Path | None) -> Any:

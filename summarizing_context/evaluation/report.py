@@ -305,6 +305,22 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
             raise SettingsError("the runs share no question and arm; compare runs on the same logs and budget")
         return found
 
+    def differences(self, old: Report) -> list[str]:
+        """Return in words what else is not as in an older run: questions, tokens of views, settings."""
+        asked, found = [{(one.session, one.case, one.id) for one in run.asked} for run in (old, self)], list[str]()
+        for run, only in (("old", asked[0] - asked[1]), ("new", asked[1] - asked[0])):
+            found += [f"only the {run} run has {len(only):,} question{'s' * (len(only) > 1)}"] if only else []
+        for arm in self.arms:  # shares say little where the views had more room
+            old_size, size = (run.figure(arm, "tokens") or 0.0 for run in (old, self))
+            if old_size and abs(size - old_size) > 0.02 * old_size:
+                found.append(f"{arm}: its views have {size:,.0f} tokens, in the old run {old_size:,.0f}")
+        for arm, now in self.settings.items():
+            was = old.settings.get(arm, now)
+            for name in sorted(name for name in {*was, *now} if was.get(name) != now.get(name)):
+                one, other = (each.get(name, "as shipped") for each in (was, now))
+                found.append(f"{arm}: {name} was {one} in the old run, {other} in the new one")
+        return found
+
     # Files
 
     def document(self, gates: Sequence[Gate] = ()) -> dict[str, Any]:

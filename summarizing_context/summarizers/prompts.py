@@ -88,6 +88,15 @@ def latest(purpose: str, *, root: Traversable | None = None) -> Prompt:
     raise PromptError(f"there is no prompt {purpose!r}{there}")
 
 
+def find(name: str, root: Traversable | None = None) -> Prompt:
+    """Return a version such as `segment/v3`, or the newest of `segment`, of a folder, else of the shipped prompts."""
+    for folder in (root or prompts_root(), prompts_root()):
+        known = names(folder)
+        if any(one == name or one.startswith(f"{name}/") for one in known):
+            return load(name, root=folder) if name in known else latest(name, root=folder)
+    raise PromptError(f"there is no prompt {name[:40]!r}; there are {', '.join(known)}")
+
+
 _shipped = cache(latest)  # to find and read them is half of what opening a session takes
 
 
