@@ -8,7 +8,7 @@ import pytest
 
 from summarizing_context import Settings, open_context
 from summarizing_context.errors import PromptError
-from summarizing_context.evaluation.tune import check_prompt
+from summarizing_context.evaluation.tune import check_prompt, read_variants
 from summarizing_context.summarizers.prompts import latest, load, names
 from tests.exact_counts import exact_counter
 
@@ -55,3 +55,16 @@ def test_rendering_fills_every_placeholder_once_and_the_hash_covers_the_text_but
     contents = (plain, plain.replace("purpose: p", "purpose: q"), plain.replace("\n", "\r\n"), plain + ".")
     hash, *same, other = [load("segment/v1", root=prompts(tmp_path, content)).hash for content in contents]
     assert {*same} == {hash} != {other}
+
+
+def test_prompts_to_try_are_read_from_files_and_written_once_as_the_next_version(tmp_path: Path):
+    mine, folder, shipped = tmp_path / "mine.md", tmp_path / "prompts", latest("segment")
+    mine.write_text(f"{FRONT}{shipped.text}\n- Keep every id.\n", encoding="utf-8")
+    start, tried, again = read_variants([mine, mine])
+    assert (start.name, start.prompts) == ("start", ())
+    assert (tried.name, again.name) == ("mine", "mine (2)")
+    assert tried.write(folder) == again.write(folder) == [folder / "segment" / f"v{shipped.version + 1}.md"]
+    assert latest("segment", root=folder).text == tried.prompt("segment").text != shipped.text
+    assert read_variants([], folder)[0].prompts[0].text == tried.prompt("segment").text
+    with pytest.raises(PromptError, match="nowhere is no prompt"):
+        read_variants([tmp_path / "nowhere"])
