@@ -412,7 +412,7 @@ def ask(
         raise InputError("--judge-model: name another model than the one that writes questions, or it marks its own")
     judge = replace(settings, model=judge_model)
 
-    def answer(replies: Cassette) -> bool:
+    def answer(replies: Cassette) -> bool | None:
         nonlocal total
         with TemporaryDirectory() as scratch:
             to = Path(scratch) if replies.mode == "forecast" else out
@@ -421,7 +421,7 @@ def ask(
             work = record(recording, replies, settings, judge, chosen, questions)
             anyio.run(output.watched, work, "calls", total or None, lambda: replies.calls)
         total = replies.calls
-        return True
+        return None if replies.mode == "forecast" else True  # nothing was written
 
     if isinstance(result := own.recorded(out / "cassette.jsonl", [settings, judge], answer), Result):
         return result

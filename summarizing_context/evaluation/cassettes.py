@@ -377,7 +377,8 @@ def price_lines(spent: Sequence[Spent], proposals: int = 0) -> list[str]:
 
 class PricedWork(Generic[T]):
     """Work with the replies in a file, which is priced, then recorded: `work` is called with an open cassette, first
-    with one that sends nothing, and returns something. `spent` says by model what is missing, or what was recorded."""
+    with one that sends nothing, where it may return None to be called again. `spent` says by model what is missing, or
+    what was recorded."""
 
     def __init__(self, file: Path, models: Sequence[Settings], work: Callable[[Cassette], T]) -> None:
         self._models, self._work = models, work
@@ -390,7 +391,8 @@ class PricedWork(Generic[T]):
         if not self._is_there or any(one.calls for one in self.spent):
             return None
         with suppress(errors.CassetteMissError):
-            return self._work(self._opened("replay")) if follows else self._assumed  # in which nothing was assumed
+            is_whole = not follows and self._assumed is not None  # no reply was assumed, so that was the run
+            return self._assumed if is_whole else self._work(self._opened("replay"))
         return None
 
     def record(self, max_calls: int | None = None) -> T:
