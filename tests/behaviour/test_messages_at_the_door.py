@@ -105,16 +105,12 @@ async def test_half_a_character_stays_in_the_log_and_is_whole_in_every_view_and_
     assert not [text for text in heard if LONE in text]
 
 
-async def test_messages_added_at_the_same_time_stand_in_the_order_of_the_calls():
-    """Though a long one is read in a thread, and so is the first of a person."""
+async def test_messages_added_at_the_same_time_stand_in_their_order_and_one_that_closing_drops_is_an_error():
+    """Though a long one is read in a thread, and so is the first of a person. What is dropped is not cancelled."""
     messages = [CALL, result("openai", "c1", "x" * 300_000), user("go on"), assistant("done"), user("and now?")]
     async with open_context(Settings(max_tokens=8_000)) as context:
         await asyncio.gather(*map(context.add_message, messages))
         assert await context.get_messages() == messages
-
-
-async def test_a_message_that_closing_has_dropped_is_an_error_and_no_cancellation():
-    async with open_context(Settings(max_tokens=8_000)) as context:
         adding = [asyncio.create_task(context.add_message(user(text))) for text in ("x" * 3_000_000, "short")]
         await asyncio.sleep(0)
     told = await asyncio.gather(*adding, return_exceptions=True)
