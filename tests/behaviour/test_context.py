@@ -158,18 +158,6 @@ async def test_a_replaced_log_keeps_the_summaries_of_what_stays(change: str):
         assert redone == 0 if change in ("equal", "appended", "shortened") else 1 <= redone <= 10
 
 
-async def test_a_log_is_set_as_it_stood_when_it_was_given():
-    given = [user(f"message {number}") for number in range(1_000)]
-    async with opened() as context:
-        setting = asyncio.create_task(context.set_messages(given))
-        for _ in range(3):
-            await asyncio.sleep(0)
-        for message in given:
-            message["content"] = "changed meanwhile"
-        await setting
-        assert await context.get_messages() == [user(f"message {number}") for number in range(1_000)]
-
-
 async def test_ephemeral_messages_are_shown_kept_in_memory_and_lost_at_reopening(tmp_path: Path):
     log = [user("a"), user("now") | {"ephemeral": True}, assistant("b")]
     async with opened(log, store=tmp_path / "run.db") as context:

@@ -159,7 +159,7 @@ async def test_moved_cache_marks_and_a_single_text_block_are_no_difference():
 
 
 async def test_two_at_once_and_a_cancelled_one_add_nothing_twice():
-    """Lists that grow while a call waits for its turn are followed as they were."""
+    """Lists that grow, and messages that change, while a call waits for its turn are taken as they were."""
     async with begun() as context:
         history, keys = talk(2), [str(at) for at in range(len(talk(2)))]
         waiting = asyncio.gather(*(context.follow(history, keys=keys) for _ in range(2)))
@@ -176,6 +176,13 @@ async def test_two_at_once_and_a_cancelled_one_add_nothing_twice():
             await asyncio.gather(task, return_exceptions=True)
             await context.follow(talk(3 + turns))
             assert await context.get_messages() == talk(3 + turns)
+        setting = asyncio.create_task(context.set_messages(log := chat(1_000, 1)))
+        for _ in range(3):
+            await asyncio.sleep(0)
+        for message in log:
+            message["content"] = "changed meanwhile"
+        await setting
+        assert await context.get_messages() == chat(1_000, 1)
 
 
 @pytest.mark.parametrize("sizes", [TINY, {"max_messages": 7}], ids=str)
