@@ -158,14 +158,6 @@ async def test_a_replaced_log_keeps_the_summaries_of_what_stays(change: str):
         assert redone == 0 if change in ("equal", "appended", "shortened") else 1 <= redone <= 10
 
 
-async def test_ephemeral_messages_are_shown_kept_in_memory_and_lost_at_reopening(tmp_path: Path):
-    log = [user("a"), user("now") | {"ephemeral": True}, assistant("b")]
-    async with opened(log, store=tmp_path / "run.db") as context:
-        assert log == await context.get_messages() == await context.get_messages_for_request()
-    async with opened(store=tmp_path / "run.db") as again:
-        assert await again.get_messages() == [user("a"), assistant("b")]
-
-
 TITLES = {
     "Fix the parser,\nthen its tests.": "Fix the parser, then its tests.",
     "Fix the parser. " * 9: "Fix the parser. Fix the parser. Fix the parser. Fix the…",

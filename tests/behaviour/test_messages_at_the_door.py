@@ -118,13 +118,18 @@ async def test_messages_added_at_the_same_time_stand_in_their_order_and_one_that
     assert told[1] is not None
 
 
-async def test_flags_are_heard_at_the_top_and_in_the_metadata_and_no_call_is_ephemeral():
-    for flag in ({"ephemeral": True}, {"metadata": {"ephemeral": True}}):
-        async with begun([user("the list is empty") | flag], of=Settings, max_tokens=2_000) as context:
-            assert context.statistics().history_tokens > 0
-            await fill(context, [{**message, **flag} for message in (CALL, result("openai", "c1", "ok"))])
-            await context.restore(await context.checkpoint())
-            assert [row["role"] for row in await context.get_messages()] == ["assistant", "tool"]
+@pytest.mark.parametrize("flag", [{"ephemeral": True}, {"metadata": {"ephemeral": True}}])
+async def test_ephemeral_messages_are_shown_and_lost_at_reopening_and_restoring_and_no_call_is_one(flag, tmp_path):
+    first, *kept = log = [message | flag for message in (user("empty"), CALL, result("openai", "c1", "ok"))]
+    async with begun(log, of=Settings, store=tmp_path / "a.db") as context:
+        assert log == await context.get_messages() == await context.get_messages_for_request()
+    async with begun(of=Settings, store=tmp_path / "a.db") as context:
+        assert await context.get_messages() == kept
+        before = context.statistics().history_tokens
+        await context.add_message(first)
+        assert context.statistics().history_tokens > before
+        await context.restore(await context.checkpoint())
+        assert await context.get_messages() == kept
     reminders = (
         user(f"reminder {number}: keep to the plan that we made") | {"ephemeral": True} for number in range(40)
     )

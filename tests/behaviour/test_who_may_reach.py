@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import anyio
+import anyio.to_thread
 import httpx
 import pytest
 from starlette.requests import Request
@@ -167,17 +169,17 @@ async def check_link(link: str) -> None:
         assert (await other.post(f"{base}api/undo", json=undo)).status_code == 401
 
 
-async def test_the_inspector_opens_by_a_link_once_and_stands_in_a_folder_of_its_own(tmp_path: Path):
-    async with begun(
-        [user("The database listens on port 6543.")], of=Settings, store=tmp_path / "run.db", session_id="s1"
-    ):
+async def test_the_inspector_opens_by_a_link_once_and_stands_in_a_folder_of_its_own(tmp_path: Path, capsys):
+    log = [user("The database listens on port 6543.")]
+    async with begun(log, of=Settings, store=tmp_path / "run.db", session_id="s1"):
         pass
     with started("inspect", "--store", tmp_path / "run.db", "--listen", "0", "--no-browser") as (printed,):
         await check_link(printed.split()[0])
     with proxy(tmp_path / "run.db", NOWHERE) as (printed,):
         await check_link(printed.rpartition(" ")[2])
-        told = run("proxy", "status", "--listen", str(urlsplit(printed.split(": ")[0]).port)).stdout
-        await check_link(told.split("Inspector: ")[1].strip())  # a new one each time
+        ask = ["proxy", "status", "--listen", str(urlsplit(printed.split(": ")[0]).port)]
+        assert await anyio.to_thread.run_sync(main, ask) == 0
+        await check_link(capsys.readouterr().out.split("Inspector: ")[1].strip())  # a new one each time
 
 
 @pytest.mark.parametrize(
