@@ -165,7 +165,7 @@ async def test_a_task_that_the_agent_calls_done_is_covered_at_once_and_its_note_
 async def test_large_rooms_activate_at_a_lower_high_water_unless_one_is_set(budget: int, given: Any, share: float):
     async with begun(max_tokens=budget, natural_ends=False, **given) as context:
         while not context.activations():
-            await fill(context, [assistant("A short remark about the work that goes on. " * 4)])
+            await fill(context, [assistant("A short remark about the work that goes on. " * 8)])
             await context.next_view()
         before = context.activations()[0].tokens_before
     assert share * budget < before < share * budget + 100

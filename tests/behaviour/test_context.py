@@ -243,13 +243,6 @@ async def test_merge_user_rows_leaves_no_two_user_rows_in_a_row_in_any_view():
         assert context.statistics().activations > 2
 
 
-@pytest.mark.parametrize("role", ["user", "system", "developer"])
-async def test_the_header_has_the_role_that_is_asked_for(role: str):
-    async with opened(session(messages=150), header_role=role) as context:
-        view = await context.get_messages_for_request()
-        assert [row["role"] for row in view if "<history>" in str(row["content"])] == [role]
-
-
 async def test_a_providers_window_gives_the_budget():
     """And the usage that it reports corrects that."""
     async with begun(session(messages=200), of=Settings, **TINY, safety_margin=0) as context:
@@ -266,14 +259,16 @@ async def test_a_providers_window_gives_the_budget():
         assert context.last_view.tokens <= 2_100
 
 
-async def test_compact_activates_once_and_then_says_that_nothing_is_to_free():
-    async with opened([system("rules"), *session(messages=70)[1:]]) as context:
+@pytest.mark.parametrize("role", ["user", "system", "developer"])
+async def test_compact_activates_once_by_a_header_of_the_role_asked_for_and_then_has_nothing_to_free(role: str):
+    async with opened([system("rules"), *session(messages=70)[1:]], header_role=role) as context:
         await context.get_messages_for_request()
         report, again = await context.compact(focus="the port"), await context.compact()
         assert (report.activated, report.reason, again.activated) == (True, "explicit", False)
         assert report.tokens_before - report.tokens_after == report.freed
         view = await context.get_messages_for_request()
         assert again.tokens_before == again.tokens_after == cost(view) == report.tokens_after
+        assert [row["role"] for row in view if "<history>" in str(row["content"])] == [role]
         assert context.statistics().activations_by_reason["explicit"] == 1
 
 

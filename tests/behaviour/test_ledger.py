@@ -340,7 +340,7 @@ async def test_a_replaced_log_has_texts_of_its_own_and_reopening_and_restoring_g
         assert context.ledger() == []
 
 
-async def test_of_a_plan_without_room_the_open_items_stay_longest_and_in_order():
+async def test_of_a_plan_without_room_the_open_items_stay_longest_and_a_call_with_merge_changes_single_ones():
     todos = [{"content": f"Step {n} of the work", "status": ("completed", "pending")[n >= 270]} for n in range(300)]
     async with begun() as context:
         shown = block(await filled(context, *planned("openai", "1", todos)), "current_plan")
@@ -348,10 +348,7 @@ async def test_of_a_plan_without_room_the_open_items_stay_longest_and_in_order()
     lines = [line for line in shown.split("\n") if line.startswith(("[x]", "[ ]"))]
     assert [line for line in lines if line in still_open] == (still_open if len(lines) > 30 else lines) != []
     assert f"{300 - len(lines)} more items" in shown
-
-
-async def test_a_call_with_merge_changes_single_items_of_the_plan():
-    """Cursor's tool sends the items alone that it changes, and says so."""
+    # Cursor's tool sends the items alone that it changes, and says so
     items = [{"id": "1", "content": "Dig", "status": "pending"}, {"id": "2", "content": "Build", "status": "pending"}]
     changes = {"merge": True, "todos": [{"id": "1", "status": "completed"}]}
     rows = [*planned("openai", "a", items, "todo_write"), call("openai", ("b", "todo_write", changes))]
