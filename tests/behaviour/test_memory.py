@@ -120,7 +120,9 @@ async def test_memories_that_are_near_enter_the_first_view_and_later_ones_at_an_
     await remember(tmp_path, "The billing tables have a copy for June")
     async with opened(tmp_path, memory_include="auto") as context:
         assert await context.get_messages_for_request() == view, "a block stays until the next activation"
-        await fill(context, [*session(4, 60, size=30), user("Now fix the parser, it is generated wrongly")])
+        await context.add_message(parser := user("Now fix the parser, it is generated wrongly"))
+        assert (await context.get_messages_for_request())[: len(view)] == view, "also where the topic is another"
+        await fill(context, [*session(4, 60, size=30), parser])
         await context.compact()
         (block,) = blocks(await context.get_messages_for_request())
         assert ("grammar.ebnf" in block, "billing" in block) == (True, False)
