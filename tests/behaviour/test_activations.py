@@ -165,7 +165,7 @@ async def test_a_task_that_the_agent_calls_done_is_covered_at_once_and_its_note_
 async def test_large_rooms_activate_at_a_lower_high_water_unless_one_is_set(budget: int, given: Any, share: float):
     async with begun(max_tokens=budget, natural_ends=False, **given) as context:
         while not context.activations():
-            await fill(context, [assistant("A short remark about the work that goes on. " * 4)])
+            await fill(context, [assistant("A short remark about the work that goes on. " * 8)])
             await context.next_view()
         before = context.activations()[0].tokens_before
     assert share * budget < before < share * budget + 100
@@ -265,14 +265,16 @@ async def test_an_undo_brings_back_the_view_of_before(tmp_path: Path):
         context.activations()
 
 
-async def test_asking_whether_to_compact_knows_every_reason_and_does_nothing():
-    clock, reasons, log = Clock(), set(), list[dict[str, Any]]()
+async def test_each_view_is_foretold_whatever_its_reason_keeps_what_is_critical_and_tells_its_stable_prefix():
+    """To ask changes nothing."""
+    clock, reasons, log, before = Clock(), set(), list[dict[str, Any]](), list[Message]()
     for number in range(25):  # turns with signed thinking and a call
         signed = {"type": "thinking", "thinking": "hm " * 5, "signature": f"s{number}"}
         called = {"type": "tool_use", "id": f"c{number}", "name": "read", "input": {"at": number}}
         log += [user(f"{number}: " + "Tell me of pears. " * (number % 7 + 1)), assistant([signed, called])]
         log += [result("anthropic", f"c{number}", "a pear " * 40)]
         log += [assistant([signed, {"type": "text", "text": "A pear. " * 20}])]
+    log[4]["metadata"] = {"critical": True}
     options = {"max_tokens": 3_000, "idle_after": 60.0, "memory_include": "auto", "token_counter": "estimate"}
     async with begun(of=Settings, clock=clock, count_tokens=None, **options) as context:
         await context.memory.store("The pear tree is old.")
@@ -282,12 +284,16 @@ async def test_asking_whether_to_compact_knows_every_reason_and_does_nothing():
             if at % 13 == 12:
                 await context.pin(at // 2)
             asked = await context.should_compact(), context.should_compress(), await context.should_compact()
-            before = context.statistics()
-            await context.get_messages_for_request()
+            activations = context.statistics().activations
+            view, stable = await context.get_messages_for_request(), context.last_view.stable_prefix_messages
             told = reason(context)
             assert asked == (told is not None,) * 3, (at, told)
-            assert before.activations == context.statistics().activations - (told is not None)
+            assert activations == context.statistics().activations - (told is not None)
+            assert log[4] in view or at < 4
+            assert view[:stable] == before[:stable]
+            assert told or stable == len(before)
             reasons.add(told)
+            before = view
     assert reasons >= {None, "high_water", "idle", "explicit", "restored"}, "the first begins with a memory"
 
 

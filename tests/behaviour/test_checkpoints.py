@@ -136,15 +136,12 @@ async def test_nothing_that_a_checkpoint_stands_on_is_paid_for_again_after_a_pur
     assert len(summarizer.jobs + summarizer.rule_jobs) == paid
 
 
-async def test_checkpoints_are_made_at_intervals():
+async def test_a_checkpoint_is_made_at_intervals_or_by_name_listed_found_by_its_name_and_forgotten():
     async with begun(LOG[:35], every=0, checkpoint_interval_messages=10) as context:
         assert [mark.seq for mark in await context.list_checkpoints()] == [10, 20, 30]
         assert not context.should_checkpoint()
         await asyncio.gather(*map(context.add_message, LOG[35:58]))
         assert len(await context.list_checkpoints()) >= 4
-
-
-async def test_a_checkpoint_is_listed_found_by_its_name_and_forgotten():
     async with begun(LOG[:5]) as context:
         first = await context.checkpoint("same name")
         await fill(context, LOG[5:9])

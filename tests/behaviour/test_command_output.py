@@ -44,17 +44,19 @@ def test_no_encoding_of_the_output_fails_a_command(tmp_path: Path, monkeypatch: 
     assert b"unexpected" not in told
 
 
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for folder in ("home/mine/segment", "elsewhere"):
-        (tmp_path / folder).mkdir(parents=True)
+def test_a_tilde_in_a_path_of_a_command_or_of_any_source_of_settings_is_the_home_folder(tmp_path, monkeypatch):
+    home, elsewhere = tmp_path / "home", tmp_path / "elsewhere"
+    (home / "mine/segment").mkdir(parents=True)
+    elsewhere.mkdir()
     for name in ("HOME", "USERPROFILE"):
-        monkeypatch.setenv(name, str(tmp_path / "home"))
-    monkeypatch.chdir(tmp_path / "elsewhere")
-    return tmp_path / "home"
-
-
-def test_a_tilde_in_a_path_of_any_source_of_settings_is_the_home_folder(home: Path):
+        monkeypatch.setenv(name, str(home))
+    monkeypatch.chdir(elsewhere)
+    write_transcript(home / "run.jsonl", demo_session(turns=2))
+    (home / "run.toml").write_text("[summarizing_context]\nmax_tokens = 3000\n")
+    assert main(["import", "~/run.jsonl", "--store=~/agent.db", "--json=~/told.json"]) == 0
+    assert main(["view", "run", "--store", "~/agent.db", "--config", "~/run.toml"]) == 0
+    assert {path.name for path in home.iterdir()} >= {"agent.db", "told.json"}
+    assert list(elsewhere.iterdir()) == []
     places = {"store": "~/agent.db", "prompts": "~/mine", "prices": "~/prices.toml"}
     rows = "".join(f'{name} = "{value}"\n' for name, value in places.items())
     (home / "agent.toml").write_text(f"[summarizing_context]\n{rows}")
@@ -70,15 +72,6 @@ def test_a_tilde_in_a_path_of_any_source_of_settings_is_the_home_folder(home: Pa
     with pytest.raises(SettingsError, match="no home folder"):
         Settings(store="~nobody-of-this-name/agent.db")
     assert Settings(store="./~/agent.db").store == "./~/agent.db"
-
-
-def test_a_tilde_in_a_path_of_a_command_is_the_home_folder(home: Path):
-    write_transcript(home / "run.jsonl", demo_session(turns=2))
-    (home / "agent.toml").write_text("[summarizing_context]\nmax_tokens = 3000\n")
-    assert main(["import", "~/run.jsonl", "--store=~/agent.db", "--json=~/told.json"]) == 0
-    assert main(["view", "run", "--store", "~/agent.db", "--config", "~/agent.toml"]) == 0
-    assert {path.name for path in home.iterdir()} >= {"agent.db", "told.json"}
-    assert list(Path().iterdir()) == []
 
 
 @pytest.mark.parametrize(("data", "times"), [(b" " * 2**24, 20), (b"\n" * 2**20, 9)])  # 320 MB, 9 million lines

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -110,15 +111,6 @@ async def test_an_outage_is_warned_of_once_and_again_only_after_a_recovery(caplo
         await until(lambda: len(warnings(caplog)) == 2)
 
 
-@pytest.mark.parametrize("refuses", [False, True])
-async def test_waiting_says_whether_anything_is_missing(refuses: bool):
-    model = model_of(lambda job: "" if refuses and job.start < 5 and job.kind == "segment" else default_summary(job))
-    async with open_context(Settings(**SMALL), summarizer=model) as context:
-        await fill(context)
-        assert await context.wait_idle(60) is not refuses
-        assert (context.statistics().summaries_pending > 0) is refuses
-
-
 async def test_replies_that_make_things_up_stop_the_calls():
     invented = "## Done\n- /srv/no/such/file.py:4711 was deployed to 10.9.8.7 with `--no-such-flag=99`."
     model = model_of(lambda job: invented)
@@ -135,11 +127,12 @@ async def test_one_content_that_is_refused_again_and_again_stops_nothing(caplog:
     async with open_context(Settings(**SMALL, breaker_cooldown=0), summarizer=model) as context:
         await fill(context)
         await until(lambda: sum("[4]" in job.content for job in model.jobs) >= 8)
-        assert context.statistics().breaker == "closed"
+        assert await context.wait_idle(0.2) is False, "it is missing"
+        assert (context.statistics().breaker, context.statistics().summaries_pending > 0) == ("closed", True)
     assert warnings(caplog) == []
 
 
-async def test_a_reached_cap_is_warned_of_once_and_views_go_on(caplog, tmp_path):
+async def test_a_reached_cap_is_warned_of_once_views_go_on_and_waiting_says_what_is_missing(caplog, tmp_path):
     model = model_of(default_summary)
     settings = Settings(**SMALL, store=tmp_path / "run.db", max_calls_per_hour=5)
     async with open_context(settings, summarizer=model) as context:
@@ -151,6 +144,9 @@ async def test_a_reached_cap_is_warned_of_once_and_views_go_on(caplog, tmp_path)
         assert (len(model.jobs), context.statistics().stand_ins > 0, "reached" in told) == (5, True, True)
     (warning,) = [one for one in warnings(caplog) if "reached" in one]
     assert all("max_calls_per_hour = 5" in text for text in (warning, elsewhere))
+    async with open_context(replace(settings, max_calls_per_hour=None), summarizer=model) as context:
+        assert await context.wait_idle(60), "nothing is missing once it may go on"
+        assert context.statistics().summaries_pending == 0 < len(model.jobs) - 5
     assert Settings.from_env(environ={"SUMMARIZING_CONTEXT_MAX_CALLS_PER_HOUR": "none"}).max_calls_per_hour is None
 
 

@@ -159,7 +159,7 @@ async def test_moved_cache_marks_and_a_single_text_block_are_no_difference():
 
 
 async def test_two_at_once_and_a_cancelled_one_add_nothing_twice():
-    """Lists that grow while a call waits for its turn are followed as they were."""
+    """Lists that grow, and messages that change, while a call waits for its turn are taken as they were."""
     async with begun() as context:
         history, keys = talk(2), [str(at) for at in range(len(talk(2)))]
         waiting = asyncio.gather(*(context.follow(history, keys=keys) for _ in range(2)))
@@ -176,6 +176,13 @@ async def test_two_at_once_and_a_cancelled_one_add_nothing_twice():
             await asyncio.gather(task, return_exceptions=True)
             await context.follow(talk(3 + turns))
             assert await context.get_messages() == talk(3 + turns)
+        setting = asyncio.create_task(context.set_messages(log := chat(1_000, 1)))
+        for _ in range(3):
+            await asyncio.sleep(0)
+        for message in log:
+            message["content"] = "changed meanwhile"
+        await setting
+        assert await context.get_messages() == chat(1_000, 1)
 
 
 @pytest.mark.parametrize("sizes", [TINY, {"max_messages": 7}], ids=str)
@@ -210,6 +217,7 @@ async def view(context: SummarizingContext, budget: int) -> list[Message]:
 
 
 async def test_a_larger_budget_shows_again_what_a_smaller_one_had_no_room_for():
+    """From there a smaller one is the reason, though every message was shown whole."""
     async with roomy() as context:
         for message in chat(60, 100):
             await context.add_message(message)
@@ -217,6 +225,8 @@ async def test_a_larger_budget_shows_again_what_a_smaller_one_had_no_room_for():
         assert len(await view(context, 4_000)) < 60
         assert await view(context, 200_000) == await context.get_messages()
         assert reason(context) == "budget_raised"
+        await view(context, 2_500)
+        assert [one.why for one in context.activations()[-2:]] == ["larger budget", "smaller budget"]
 
 
 @pytest.mark.parametrize("smaller", [(300, 4_000), (500, 20_000)])
@@ -283,25 +293,15 @@ async def test_a_larger_budget_covers_nothing_that_a_smaller_one_has_shown():
         assert [row for row in shown if row in log and row not in after] == []
 
 
-@pytest.mark.parametrize("messages", [12, 40])
-async def test_a_smaller_budget_is_the_reason_also_where_every_message_was_shown_whole(messages: int):
-    async with roomy(chat(messages, 200), every=1) as context:
-        await view(context, 2_500)
-        assert [one.why for one in context.activations()] == ["smaller budget"]
-
-
-async def test_a_session_keeps_the_four_newest_views():
+async def test_a_session_keeps_the_four_newest_views_and_begins_one_again_for_another_system_prompt():
     async with roomy(chat(1, 1)) as context:
         for number in (*range(5), 1):
             await context.next_view(provider=Provider(f"provider-{number}"))
         assert context.last_view.activation is None
         assert (await context.next_view(provider=Provider("provider-0"))).activation is not None, "it begins again"
-
-
-async def test_a_system_prompt_is_another_one_once_a_view_was_shown():
     async with roomy(chat(1, 1)) as context:
         await context.compact()
-        assert (await context.next_view(system="You build.")).activation is None
+        assert (await context.next_view(system="You build.")).activation is None, "no view was shown"
         await context.next_view(system="You mend.")
         assert [one.why for one in context.activations()] == ["other system prompt"]
 

@@ -103,20 +103,7 @@ async def test_the_ledger_is_exact_and_every_view_has_the_newest_texts_whatever_
     assert sum(path in shown for path in work.done) > 5
 
 
-async def test_a_replaced_log_has_a_ledger_of_its_own():
-    log = Work(3).turns(60)
-    other = [*log[:100], user("Start over."), *Work(4).turns(20)]
-    async with begun() as context:
-        await context.set_messages(log)
-        await context.get_messages_for_request()
-        assert context.ledger()
-        await context.set_messages(other)
-        assert context.ledger() == await facts(*other)
-        await context.clear()
-        assert context.ledger() == []
-
-
-async def test_tools_of_a_hosts_own_may_stand_in_the_settings(tmp_path: Path):
+async def test_tools_of_a_hosts_own_may_stand_in_the_settings_those_that_plan_too(tmp_path: Path):
     own = {"tool": "open_valve", "kind": "identifier", "key": "valve", "operation": "opened"}
     lines = [f'{name} = "{value}"' for name, value in own.items()]
     (tmp_path / "own.toml").write_text("\n".join(["[[summarizing_context.ledger_rules]]", *lines]))
@@ -127,6 +114,12 @@ async def test_tools_of_a_hosts_own_may_stand_in_the_settings(tmp_path: Path):
     for wrong in ("open_valve", [{"tool": "open_valve"}], [{**own, "kind": "valve"}]):
         with pytest.raises(SettingsError, match=r"ledger_rules.*kind"):
             Settings(ledger_rules=wrong)
+    plans = {"tool": "roadmap", "kind": "plan", "key": "stages", "operation": "planned"}
+    async with begun(ledger_rules=[plans]) as context:
+        row = call("openai", ("1", "set_roadmap", {"stages": ["Dig", "Build"]}))
+        view = await filled(context, row, result("openai", "1", "ok"))
+        assert await context.plan() == Plan("[ ] Dig\n[ ] Build", 2)
+        assert "[ ] Dig\n[ ] Build" in block(view, "current_plan")
 
 
 # What calls and their results say.
@@ -323,14 +316,16 @@ async def filled(context: SummarizingContext, *rows: Message) -> list[Message]:
     return await context.get_messages_for_request()
 
 
-async def test_reopening_and_restoring_give_the_same_bytes(tmp_path: Path):
-    work = Work(5)
-    async with begun([row for at in range(60) for row in work.turn(at)], store=tmp_path / "s.db") as context:
+async def test_a_replaced_log_has_texts_of_its_own_and_reopening_and_restoring_give_the_same_bytes(tmp_path: Path):
+    log = Work(5).turns(60)
+    async with begun(log, store=tmp_path / "s.db") as context:
         await context.compact()
         then = view, _ = await context.get_messages_for_request(), await context.plan()
         assert all(block(view, tag) for tag in BLOCKS)
         checkpoint = await context.checkpoint("here")
-        await context.set_messages([user("Something else."), *Script(8).session(80)])
+        for other in ([*log[:100], *Work(4).turns(20)], [user("Something else."), *Script(8).session(80)]):
+            await context.set_messages(other)
+            assert context.ledger() == await facts(*other)
         await context.compact()
         other = await context.get_messages_for_request()
         assert ([tag for tag in BLOCKS[:2] if block(other, tag)], await context.plan()) == ([], None)
@@ -341,9 +336,11 @@ async def test_reopening_and_restoring_give_the_same_bytes(tmp_path: Path):
         await context.compact()
         rebuilt = await context.get_messages_for_request()
         assert [block(rebuilt, tag) for tag in BLOCKS] == [block(view, tag) for tag in BLOCKS]
+        await context.clear()
+        assert context.ledger() == []
 
 
-async def test_of_a_plan_without_room_the_open_items_stay_longest_and_in_order():
+async def test_of_a_plan_without_room_the_open_items_stay_longest_and_a_call_with_merge_changes_single_ones():
     todos = [{"content": f"Step {n} of the work", "status": ("completed", "pending")[n >= 270]} for n in range(300)]
     async with begun() as context:
         shown = block(await filled(context, *planned("openai", "1", todos)), "current_plan")
@@ -351,25 +348,13 @@ async def test_of_a_plan_without_room_the_open_items_stay_longest_and_in_order()
     lines = [line for line in shown.split("\n") if line.startswith(("[x]", "[ ]"))]
     assert [line for line in lines if line in still_open] == (still_open if len(lines) > 30 else lines) != []
     assert f"{300 - len(lines)} more items" in shown
-
-
-async def test_a_call_with_merge_changes_single_items_of_the_plan():
-    """Cursor's tool sends the items alone that it changes, and says so."""
+    # Cursor's tool sends the items alone that it changes, and says so
     items = [{"id": "1", "content": "Dig", "status": "pending"}, {"id": "2", "content": "Build", "status": "pending"}]
     changes = {"merge": True, "todos": [{"id": "1", "status": "completed"}]}
     rows = [*planned("openai", "a", items, "todo_write"), call("openai", ("b", "todo_write", changes))]
     async with begun() as context:
         await filled(context, *rows, result("openai", "b", "done"))
         assert await context.plan() == Plan("[x] Dig\n[ ] Build", 4)
-
-
-async def test_a_ledger_rule_names_tools_that_plan():
-    rule = {"tool": "roadmap", "kind": "plan", "key": "stages", "operation": "planned"}
-    row = call("openai", ("1", "set_roadmap", {"stages": ["Dig", "Build"]}))
-    async with begun(ledger_rules=[rule]) as context:
-        view = await filled(context, row, result("openai", "1", "ok"))
-        assert await context.plan() == Plan("[ ] Dig\n[ ] Build", 2)
-        assert "[ ] Dig\n[ ] Build" in block(view, "current_plan")
 
 
 @pytest.mark.parametrize(
@@ -442,23 +427,19 @@ HOSTS = {
     "--- Context from: GEMINI.md ---\nUse tabs.\n--- End of Context from: GEMINI.md ---": ["GEMINI.md", "Use tabs."],
     "# CLAUDE.md\n\nUse tabs.": ["CLAUDE.md", "Use tabs."],
     AMPLIFIER: ["/srv/shop/AGENTS.md", "Use tabs.", "CLAUDE.md", "Use spaces."],
+    # what a person typed is none
+    "Read the instructions in CLAUDE.md and go on.": [],
+    "Contents of the box: one lamp (see the instructions).": [],
+    "<system-reminder>\nContents of /srv/notes.txt:\n\nUse tabs.\n</system-reminder>": [],
+    "What does this mean?\nContents of /srv/CLAUDE.md (project instructions):\nUse tabs.": [],
 }
 
 
 @pytest.mark.parametrize("text", HOSTS)
 async def test_instruction_files_are_known_by_the_marks_of_their_hosts(text: str):
+    """And what a model said is none."""
     async with begun() as context:
-        shown = block(await filled(context, user(text)), "project_instructions")
+        shown = block(await filled(context, user(text), assistant(CODEX)), "project_instructions")
     assert [said for said in HOSTS[text] if said not in shown] == []
+    assert bool(shown) == bool(HOSTS[text])
     assert "guide.md" not in shown
-
-
-async def test_what_a_person_typed_or_a_model_said_is_no_instruction_file():
-    said = (
-        "Read the instructions in CLAUDE.md and go on.",
-        "Contents of the box: one lamp (see the instructions).",
-        "<system-reminder>\nContents of /srv/notes.txt:\n\nUse tabs.\n</system-reminder>",
-        "What does this mean?\nContents of /srv/CLAUDE.md (project instructions):\nUse tabs.",
-    )
-    async with begun() as context:
-        assert block(await filled(context, *map(user, said), assistant(CODEX)), "project_instructions") == ""

@@ -129,7 +129,7 @@ async def test_a_block_is_asked_for_once_what_it_covers_has_been_summarized():
 
 async def test_a_block_survives_a_restart_and_is_paid_once(tmp_path: Path):
     """Also before a view has shown it, after an undo and a narrow request, but not where what it covers is edited."""
-    provider, rows, at = Compacting(), session(50), 0
+    provider, rows, at = Compacting(), session(42), 0
     kept = {"store": tmp_path / "s.db", "max_tokens": 4_000}
     async with serving(provider) as server:
         async with opened(server, **kept) as context:

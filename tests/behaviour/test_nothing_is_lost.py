@@ -63,10 +63,10 @@ async def test_a_deletion_that_is_killed_leaves_a_file_that_purge_puts_in_order(
     given: dict[str, Any] = {"of": Settings, "store": store, "token_counter": "estimate", "count_tokens": None}
     async with begun(session_id="long", **given) as long:
         await long.set_messages([said(at, f"secret {text}") for at, text in enumerate(words)])
-    command = [sys.executable, "-m", "summarizing_context", "sessions"]
+    delete = ["sessions", "delete", "long", "--store", str(store), "--yes"]
     with anyio.fail_after(PATIENCE):
         async with (
-            await anyio.open_process([*command, "delete", "long", "--store", str(store), "--yes"]) as deletion,
+            await anyio.open_process([sys.executable, "-m", "summarizing_context", *delete]) as deletion,
             begun(session_id="other", **given) as other,
         ):
             while deletion.returncode is None and await other.search("secret", scope="all"):
@@ -74,7 +74,8 @@ async def test_a_deletion_that_is_killed_leaves_a_file_that_purge_puts_in_order(
             if deletion.returncode is None:
                 deletion.kill()
             await deletion.wait()
-        assert (await anyio.run_process([*command, "purge", "--store", str(store), "--yes"])).returncode == 0
+        purge = ["sessions", "purge", "--store", str(store), "--yes"]
+        assert await anyio.to_thread.run_sync(main, purge) == 0
     assert not any(b"secret" in content for content in bytes_beside(store).values())
     async with begun(session_id="long", **given) as again:
         assert await again.get_messages() == []

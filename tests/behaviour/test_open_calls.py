@@ -122,17 +122,6 @@ async def view_of(*rows: Message, budget: int | None = None) -> list[Message]:
         return await context.get_messages_for_request(token_budget=budget)
 
 
-async def test_of_two_calls_with_one_id_the_later_one_has_the_result():
-    first, second = (call("openai", ("call_0", "run", {"command": command})) for command in ("ls", "pwd"))
-    answer = result("openai", "call_0", "/home/me")
-    view = await view_of(first, second, answer)
-    at = view.index(second)
-    assert view[at + 1] == answer
-    assert view.index(first) == at - 2
-    assert view[at - 1]["tool_call_id"] == "call_0"
-    assert view[at - 1]["content"] != "/home/me"
-
-
 LONG = json.dumps({"to": "bob and alice " * 3_000})
 
 
@@ -153,7 +142,15 @@ async def test_a_listed_call_that_differs_from_the_block_of_its_id_is_shown_and_
         assert (await context.expand(0)).text.count("[message 0: ") == 1 + is_other
 
 
-async def test_a_result_of_no_call_is_a_note_and_the_second_call_of_an_id_gets_an_answer():
+async def test_of_two_calls_with_one_id_the_later_one_has_the_result_and_a_result_of_no_call_is_a_note():
+    first, second = (call("openai", ("call_0", "run", {"command": command})) for command in ("ls", "pwd"))
+    view = await view_of(first, second, answer := result("openai", "call_0", "/home/me"))
+    at = view.index(second)
+    assert view[at + 1] == answer
+    assert view.index(first) == at - 2
+    assert view[at - 1]["tool_call_id"] == "call_0"
+    assert view[at - 1]["content"] != "/home/me"
+    # of one message
     look = {"type": "tool_use", "name": "look", "input": {}}
     view = await view_of(assistant([look | {"id": "a"}] * 2), results(("a", "of a"), ("b", "of b")))
     assert [id for row in view for id in answered_ids(row)] == ["a", "a"]

@@ -184,6 +184,7 @@ async def test_an_opening_message_of_the_system_without_content_goes_on_as_it_ca
 
 # Anthropic refuses more than four cache marks, and one of an hour behind one of five minutes: none goes out.
 
+LONG = {"type": "ephemeral", "ttl": "1h"}
 WORDS = "def parse(tokens): return [token for token in tokens if token.kind != 'space']  # line of a file\n"
 
 
@@ -214,8 +215,19 @@ def markable(body: dict[str, Any]) -> Iterator[dict[str, Any]]:
             yield block
 
 
-async def test_no_request_goes_out_with_more_marks_or_in_another_order_than_the_provider_takes():
+async def test_a_view_is_marked_at_its_header_and_its_end_with_no_more_marks_than_the_provider_takes():
+    """Nor in another order than it takes, beside any marks of the client."""
     async with between(budget=4_000) as (fake, address):
+        body = a_session(random.Random(1), steps=12)
+        body["system"][-1]["cache_control"] = LONG
+        body["messages"][-1]["content"][-1]["cache_control"] = {"type": "ephemeral"}
+        await post(address, "/v1/messages", body)
+        assert (await status(address))["records"][0]["changed"]
+        sent = fake.seen[0]["body"]
+        assert sent["system"] == body["system"]
+        assert sent["messages"][-1]["content"][-1]["cache_control"] == {"type": "ephemeral"}
+        marks = re.findall(r'"cache_control": \{"type": "ephemeral"(?:, "ttl": "(\w+)")?\}', json.dumps(sent))
+        assert marks == ["1h", "", ""]
         for seed in range(22):
             chance = random.Random(seed)
             body = a_session(chance, steps=chance.randrange(2, 14))
@@ -235,24 +247,9 @@ async def test_no_request_goes_out_with_more_marks_or_in_another_order_than_the_
     assert sum(record["changed"] for record in told["records"]) > 10
 
 
-async def test_a_view_is_marked_at_its_header_and_its_end_beside_the_marks_of_the_prompt():
-    body = a_session(random.Random(1), steps=12)
-    body["system"][-1]["cache_control"] = {"type": "ephemeral", "ttl": "1h"}
-    body["messages"][-1]["content"][-1]["cache_control"] = {"type": "ephemeral"}
-    async with between(budget=4_000) as (fake, address):
-        await post(address, "/v1/messages", body, **{"session-id": "s"})
-        assert [record["changed"] for record in (await status(address))["records"]] == [True]
-    sent = fake.seen[0]["body"]
-    assert sent["system"] == body["system"]
-    assert sent["messages"][-1]["content"][-1]["cache_control"] == {"type": "ephemeral"}
-    marks = re.findall(r'"cache_control": \{"type": "ephemeral"(?:, "ttl": "(\w+)")?\}', json.dumps(sent))
-    assert marks == ["1h", "", ""]
-
-
 # The ledger by what replies tell of the cache, when a cache is cold, windows and budgets.
 
 STEPS = 22
-LONG = {"type": "ephemeral", "ttl": "1h"}
 
 
 def with_cache(answer: Any, body: Any, number: int, tokens: int) -> Any:

@@ -237,17 +237,6 @@ async def test_pages_stand_in_views_again_at_reopening_unless_their_message_was_
             assert await context.get_messages_for_request() == answered
 
 
-async def test_a_log_that_is_replaced_while_requests_are_made_shows_what_it_keeps(tmp_path: Path):
-    given: dict[str, Any] = {"max_tokens": 6_000, "store": tmp_path / "run.db"}
-    async with opened(LONG, **given) as context:
-        await context.add_message(QUESTION)
-        replacing = asyncio.create_task(context.set_messages([*LONG, QUESTION, assistant("Ursula; 6543.")]))
-        await asyncio.gather(replacing, *(context.get_messages_for_request() for _ in range(3)))
-        shown = await context.get_messages_for_request()
-    async with begun(**given) as context:
-        assert await context.get_messages_for_request() == shown
-
-
 async def test_no_page_cites_what_was_taken_out_of_the_log_and_a_restored_log_keeps_the_page_of_its_newest_message(
     tmp_path: Path,
 ):
@@ -257,7 +246,8 @@ async def test_no_page_cites_what_was_taken_out_of_the_log_and_a_restored_log_ke
         before = await context.checkpoint()  # which has no page yet
         assert SAID in pages_in(await context.get_messages_for_request())[0]
         await context.restore(before)
-        await context.add_message(assistant("Ursula; 6543."))
+        replacing = asyncio.create_task(context.set_messages([*LONG, QUESTION, assistant("Ursula; 6543.")]))
+        await asyncio.gather(replacing, *(context.get_messages_for_request() for _ in range(3)))  # while that goes on
         shown = await context.get_messages_for_request()
     async with begun(**given) as context:
         assert await context.get_messages_for_request() == shown

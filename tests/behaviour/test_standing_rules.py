@@ -262,24 +262,6 @@ async def test_a_later_rule_ends_one_that_it_contradicts_and_no_other(older: str
     assert ended[newer] is None
 
 
-# Calls for rules.
-
-PEM = re.compile(r"-----BEGIN KEY-----\n[A-Z]+\n-----END KEY-----")
-SECRET = "-----BEGIN KEY-----\n" + "MATERIAL" * 60 + "\n-----END KEY-----"
-
-
-@pytest.mark.parametrize("at", [3_700, 3_950, 5_950, 6_150])
-async def test_no_part_of_a_secret_is_sent_or_kept_wherever_a_message_is_cut(at: int):
-    text = ("word " * 1_700)[:at] + SECRET + "word " * ((8_100 - at) // 5)
-    log = [user(text), assistant("ok"), user("be brief always"), assistant("ok"), user("always keep the " + SECRET)]
-    model = reader(lambda number, text: f'- [{number}] must "{text.split(" MAT")[0]}"' if "always" in text else "")
-    async with begun(summarizer=model, redact=lambda text: PEM.sub("[key]", text)) as context:
-        await fill(context, *log, assistant("ok"), *session(2, 50, size=40))
-        assert [job for job in model.jobs if "MATERIAL" in job.prompt] == []
-        assert [job for job in model.jobs if job.kind == "rules" and "be brief always" in job.prompt]
-        assert "MATERIAL" not in str(context.standing_rules())
-
-
 @pytest.mark.parametrize("answer", [SummarizerError("out"), "I cannot help with that.", ""])
 async def test_a_model_that_cannot_tell_rules_delays_no_summary_and_cues_serve(answer: str | Exception):
     given = {"attempts": 1, "breaker_failures": 1, "breaker_cooldown": 3_600.0}

@@ -44,7 +44,7 @@ class Verbose(Counting):
 
 
 async def test_a_model_has_summarized_what_a_view_covers_and_it_is_shown_whole():
-    """A segment for which a view has no room ends early."""
+    """A segment for which a view has no room ends early; steps may fill a large part of it."""
     sizes = {"segment_min": 3_000, "segment_target": 3_500, "segment_max": 4_000, "summary_max_tokens": CAP}
     log = (said(at, " ".join(f"word{at * 31 + word}" for word in range(12))) for at in range(300))
     async with begun(summarizer=(model := Verbose("model/1")), **sizes) as context:
@@ -54,9 +54,6 @@ async def test_a_model_has_summarized_what_a_view_covers_and_it_is_shown_whole()
     assert max(count(node.text) for node in newest) > CAP  # as long as the model wrote it
     contents = [job.content for job in model.segments]
     assert len(contents) == len(set(contents))
-
-
-async def test_steps_that_fill_a_large_part_of_the_room_are_summarized_before_they_are_covered():
     async with begun(max_tokens=1_500, summarizer=Counting("model/1")) as context:
         found = await headers(context, (said(at, f"word{at} " * 110) for at in range(120)))
     shown = [node.made_by for header in found for node in header]

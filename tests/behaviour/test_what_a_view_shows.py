@@ -71,39 +71,34 @@ async def test_a_pinned_message_and_a_pinned_text_stay_until_they_are_unpinned()
             await context.unpin("p1")
 
 
-async def test_pins_survive_reopening_with_the_bytes_of_the_view(tmp_path: Path):
+async def test_pins_survive_reopening_with_the_bytes_of_the_view_and_go_along_with_checkpoints_and_forks(
+    tmp_path: Path,
+):
     async with pinning([user("Never push to main."), *LOG[:80]], every=1, store=tmp_path / "a.db") as context:
-        await context.pin(5)
-        await context.pin("Be brief.")
+        assert [await context.pin(5), await context.pin("Be brief.")] == ["p1", "p2"]
         await context.compact()
-        view, pins = await context.get_messages_for_request(), context.pins()
-    async with pinning(store=tmp_path / "a.db") as context:
-        assert context.pins() == pins
-        assert await context.get_messages_for_request() == view
-        await context.compact()
-        assert "- pinned: Be brief." in await block(context)
-        assert await context.pin("third") == "p3"
-    async with pinning(store=tmp_path / "a.db", read_only=True) as context:
-        with pytest.raises(StoreReadOnlyError):
-            await context.pin(0)
-
-
-async def test_pins_go_along_with_checkpoints_and_forks(tmp_path: Path):
-    async with pinning(LOG[:36], every=1, store=tmp_path / "a.db") as context:
-        await context.pin("one")
-        then, mark = await context.get_messages_for_request(), await context.checkpoint()
-        await context.unpin("p1")
-        await context.pin(2)
+        then, pins = await context.get_messages_for_request(), context.pins()
+        mark = await context.checkpoint()
+        for id in ("p1", "p2"):
+            await context.unpin(id)
+        assert await context.pin(2) == "p3"
         back = await context.restore(mark)
-        assert [pin.text for pin in context.pins()] == ["one"]
-        assert await context.get_messages_for_request() == then
+        assert (context.pins(), await context.get_messages_for_request()) == (pins, then)
         await context.restore(back)
         assert [pin.index for pin in context.pins()] == [2]
         await context.fork(mark, "fork")
-    async with pinning(store=tmp_path / "a.db", session_id="fork") as context:
-        assert [pin.text for pin in context.pins()] == ["one"]
-        view = await context.get_messages_for_request()  # calls that were open get a stand-in behind it
-        assert view[: len(then)] == then
+        await context.restore(mark)
+    for session_id in ("default", "fork"):
+        async with pinning(store=tmp_path / "a.db", session_id=session_id) as context:
+            assert context.pins() == pins
+            view = await context.get_messages_for_request()  # calls that were open get a stand-in behind it
+            assert view[: len(then)] == then
+            await context.compact()
+            assert "- pinned: Be brief." in await block(context)
+            assert await context.pin("third") not in [pin.id for pin in pins]
+    async with pinning(store=tmp_path / "a.db", read_only=True) as context:
+        with pytest.raises(StoreReadOnlyError):
+            await context.pin(0)
 
 
 RULES = ("Never push to main.", "Always answer in French.", "Do not touch the vendor folder.")
