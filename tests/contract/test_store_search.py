@@ -183,7 +183,7 @@ async def vectors_of(settings: Settings) -> AsyncIterator[Any]:
 
 @of_every_backend
 async def test_vectors_are_kept_and_compared_with_those_of_their_length(settings):
-    """Marks are vectors without bytes."""
+    """Marks are vectors without bytes. What is forgotten is not found, even if its number is used again."""
     async with vectors_of(settings) as (store, vectors):
         assert await vectors.near("r", [1, 2], ONE) == {}
         await vectors.save("r", {1: ONE, 2: OTHER, 4: LONG})
@@ -197,6 +197,15 @@ async def test_vectors_are_kept_and_compared_with_those_of_their_length(settings
         assert await vectors.near("other", [1, 2], ONE) == {1: pytest.approx(1.0)}
         await store.vectors.save("marks", {1: b"", 2: ONE, 4: b""})
         assert set(await store.vectors.near("marks", [1, 2, 3], b"")) == {1}
+        await store.claim(SCOPE.session_id)
+        id = (await base.keep_memories(store, SCOPE, [base.NewMemory("kitten", {})]))[0].id
+        number = int(id[1:])
+        await vectors.save("memories", {number: ONE})
+        await store.edit_memories(SCOPE, lambda held, _: held.pop(id))
+        assert await vectors.near("memories", [number], ONE) == {}
+    async with vectors_of(settings) as (_, vectors):
+        await vectors.save("memories", {number + 1: OTHER})
+        assert await vectors.near("memories", [number, number + 1], OTHER) == {number + 1: pytest.approx(1.0)}
 
 
 def test_the_vectors_of_a_store_of_ones_own_need_no_numpy(monkeypatch):
@@ -217,20 +226,6 @@ async def test_vectors_that_chroma_lost_are_told_of_once(monkeypatch, caplog):
         await vectors.save("r", {1: ONE})
         assert [await vectors.near("r", [1], ONE) for _ in range(2)] == [{}, {}]
     assert caplog.messages == ["vectors are gone; they are made again where the embedding works"]
-
-
-@of_every_backend
-async def test_what_is_forgotten_is_not_found_even_if_its_number_is_used_again(settings):
-    async with vectors_of(settings) as (store, vectors):
-        await store.claim(SCOPE.session_id)
-        id = (await base.keep_memories(store, SCOPE, [base.NewMemory("kitten", {})]))[0].id
-        number = int(id[1:])
-        await vectors.save("r", {number: ONE})
-        await store.edit_memories(SCOPE, lambda held, _: held.pop(id))
-        assert await vectors.near("r", [number], ONE) == {}
-    async with vectors_of(settings) as (_, vectors):
-        await vectors.save("r", {number + 1: OTHER})
-        assert await vectors.near("r", [number, number + 1], OTHER) == {number + 1: pytest.approx(1.0)}
 
 
 async def test_memories_are_found_by_meaning(settings):
