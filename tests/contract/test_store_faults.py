@@ -237,17 +237,13 @@ async def test_nothing_is_acknowledged_once_a_file_of_the_store_is_gone(path, ha
                 assert await log_of(other, "b") == ["kept"]
 
 
-async def test_a_store_whose_thread_cannot_start_says_so_and_is_closed(path, monkeypatch):
+async def test_what_no_store_expects_is_told_and_it_goes_on(path, monkeypatch):
     store = SqliteStore(path)
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", Mock(side_effect=RuntimeError("can't start new thread")))
         with pytest.raises(StoreError, match="thread"):
             await store.open()
         await store.close()
-    await written(path)
-
-
-async def test_what_no_store_expects_is_the_cause_of_its_error(path):
     async with opened(path, "s") as store:
         with pytest.raises(StoreError, match="ZeroDivisionError") as caught:
             await store.submit("divide", lambda connection: 1 / 0)
