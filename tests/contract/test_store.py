@@ -23,6 +23,7 @@ OWN, OF_ALL = base.MemoryScope(None, "s"), base.MemoryScope("p", "s")
 
 
 async def test_entries_come_back_in_order_and_byte_for_byte(store):
+    """Each in the log of its session, also where several append at once."""
     odd = [
         base.StoredEntry(b"\xff\x00\xfe", b""),
         base.StoredEntry(b"", b"\x00"),
@@ -30,7 +31,9 @@ async def test_entries_come_back_in_order_and_byte_for_byte(store):
     ]
     await store.append("s", odd[:1], nothing)
     await store.append("s", odd[1:], nothing)
-    assert (await store.load("s")).entries == odd
+    await asyncio.gather(*(store.append(name, entries(name + str(i)), nothing) for i in range(3) for name in "st"))
+    assert (await store.load("s")).entries == [*odd, *numbered(3, "s")]
+    assert await log_of(store, "t") == ["t0", "t1", "t2"]
 
 
 async def test_facts_are_replaced_beside_their_messages_on_every_branch_of_the_log(store):
@@ -48,21 +51,14 @@ def memory(content: str) -> base.StoredMemory:
     return base.StoredMemory("", content, {}, "", "")
 
 
-async def test_logs_of_sessions_are_apart(store):
-    await asyncio.gather(*(store.append(name, entries(name + str(i)), nothing) for i in range(3) for name in "st"))
-    assert await log_of(store, "s") == ["s0", "s1", "s2"]
-    assert await log_of(store, "t") == ["t0", "t1", "t2"]
-
-
-async def test_a_session_has_one_writer(store):
-    with pytest.raises(SessionInUseError) as raised:
-        await store.claim("s")
-    assert raised.value.pid == os.getpid()
-    await store.claim("another")
-
-
-async def test_a_session_is_written_by_its_writer_alone(path):
+async def test_a_session_has_one_writer(path):
+    """Others are refused, in what they write as well."""
     async with opened(path, "s") as writer, opened(path) as other:
+        for store in (writer, other):
+            with pytest.raises(SessionInUseError) as raised:
+                await store.claim("s")
+            assert raised.value.pid == os.getpid()
+        await other.claim("another")
         await writer.append("s", numbered(2), nothing)
         (kept,) = await base.keep_memories(writer, OWN, [base.NewMemory("Mine.", {})])
         edits = (
@@ -82,7 +78,8 @@ async def test_a_session_is_written_by_its_writer_alone(path):
                 await write()
         with pytest.raises(SessionInUseError):
             await other.delete_session("s")
-        assert [one.writer_pid for one in await other.sessions()] == [os.getpid()]  # whoever asks
+        listed = {one.session_id: one.writer_pid for one in await other.sessions()}
+        assert listed == dict.fromkeys(("s", "another"), os.getpid())  # whoever asks
         assert [one.content for one in await other.memories(OWN)] == ["Mine."]
         await base.keep_memories(other, OF_ALL, [base.NewMemory("Ours.", {})])
         assert [one.content for one in await writer.memories(OF_ALL)] == ["Ours."]
@@ -96,22 +93,6 @@ async def test_a_session_keeps_its_project_until_a_claim_names_another(tmp_path)
         async with opened(tmp_path / "run.db") as store:
             await store.claim("s", project=project)
             assert (await store.load("s")).project == kept
-
-
-async def test_a_session_of_a_deleted_name_begins_with_nothing(store):
-    await store.append("s", numbered(2), nothing)
-    await store.save_activation("s", "p", b"state", base.NewActivation(1, "figures"))
-    await store.save_pins("s", "pins", nothing)
-    await store.save_checkpoint("s", base.Present(0, 2, None, []))
-    await store.edit_memories(OWN, lambda held, _: held.update(x=memory("Mine.")), "reader", ["mark"])
-    assert await store.delete_session("s")
-    assert not await store.delete_session("s")
-    await store.claim("s")
-    found = await store.load("s")
-    assert (len(found.entries), found.activations, found.pins) == (0, [], "")
-    assert found.history == await store.checkpoints("s") == []
-    assert await store.memories(OWN) == []
-    assert await store.marked(OWN, "reader", ["mark"]) == set()
 
 
 async def test_sessions_are_listed_with_all_that_is_known_of_them_the_newest_change_first(where):
@@ -210,15 +191,13 @@ def test_a_log_is_what_a_list_would_be(steps):
     asyncio.run(follow())
 
 
-async def test_the_four_newest_provider_keys_keep_their_newest_state(store):
+async def test_states_of_activations_come_back_and_a_replaced_log_keeps_what_they_were(store):
+    """Of each session the newest states of the four newest provider keys, and the state before each activation."""
     await store.save_activation("t", "p1", b"of another session")
     for name, state in [("p1", b"1"), ("p2", b"2"), ("p1", b"1b"), ("p3", b"3"), ("p4", b"4"), ("p5", b"\x00\xff")]:
         await store.save_activation("s", name, state)
     assert (await store.load("s")).activations == [("p1", b"1b"), ("p3", b"3"), ("p4", b"4"), ("p5", b"\x00\xff")]
     assert (await store.load("t")).activations == [("p1", b"of another session")]
-
-
-async def test_the_state_before_an_activation_comes_back_and_a_replaced_log_keeps_what_they_were(store):
     await store.append("s", numbered(4), nothing)
     await store.save_activation("s", "p", b"one", base.NewActivation(1, "{}", before=b"none"))
     await store.save_activation("s", "q", b"two", base.NewActivation(2, "{}"))
@@ -329,13 +308,6 @@ async def test_what_is_marked_as_read_is_not_learnt_again_by_the_same_reader(sto
         assert len(await base.keep_memories(store, other, [learnt("Gate 1.", 0)], **read)) == 1
 
 
-@pytest.mark.parametrize("order", [(1, 2), (2, 1)])
-async def test_of_one_session_what_was_said_last_is_kept_in_whatever_order_it_is_read(store, order):
-    for message in order:
-        await base.keep_memories(store, OF_ALL, [learnt(f"Gate {message}.", message)])
-    assert await contents(store) == ["Gate 2."]
-
-
 async def test_an_edit_is_all_or_nothing_and_tells_the_ids(store):
     new = {id: memory(content) for id, content in (("x", "One."), ("y", "Two."))}
     ids = await store.edit_memories(OF_ALL, lambda held, marked: held.update(new), "model", ["a"])
@@ -357,7 +329,13 @@ async def test_an_edit_is_all_or_nothing_and_tells_the_ids(store):
     assert await contents(store) == ["First."]
 
 
-async def test_a_memory_that_another_of_the_same_reading_replaces_has_the_id_of_that(store):
+async def test_what_was_said_last_is_kept_and_a_memory_that_is_replaced_in_one_reading_has_the_id_of_that(store):
+    for subject, order in (("bed", (1, 2)), ("mill", (2, 1))):  # in whatever order a session is read
+        for message in order:
+            new = learnt(f"The {subject} is {message}.", message, subject=subject)
+            await base.keep_memories(store, OF_ALL, [new])
+        assert await contents(store) == [f"The {subject} is 2."]
+        await store.edit_memories(OF_ALL, lambda held, _: held.clear())
     about = [learnt("Ada owns it.", 1, relation="owner"), learnt("It is at :80.", 2, relation="place")]
     kept = await base.keep_memories(store, OF_ALL, [*about, learnt("It is gone.", 3)])
     (left,) = await store.memories(OF_ALL)

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from summarizing_context.errors import CheckpointNotFoundError, SessionExistsError, StoreError, StoreLockedError
-from summarizing_context.stores.base import Present, StoredEntry
+from summarizing_context.stores.base import MemoryScope, NewActivation, NewMemory, Present, StoredEntry, keep_memories
 from tests.contract.store_builders import entries, is_there, key, log_of, nothing, numbered, opened, sql, summary, texts
 
 pytestmark = pytest.mark.usefixtures("backend")
@@ -81,34 +81,24 @@ async def test_what_a_checkpoint_kept_comes_back_in_forks_and_by_a_restore_which
         await store.claim("fork")
 
 
-async def test_purge_keeps_the_summaries_that_a_checkpoint_stands_on(store):
-    for session in ("s", "t"):
-        await store.append(session, numbered(4), nothing)
-    for name, place in ((1, (0, 2)), (2, (2, 4))):
-        await store.save_summary("s", key(name), summary("text"), place)
-    made = await store.save_checkpoint("s", Present(0, 3, None, SHOWN))
-    await store.replace("s", 0, entries("x"), nothing)
-    await store.purge()
-    assert await store.find_summaries("t", dict.fromkeys([key(1), key(2)])) == {key(1): summary("text")}
-    await store.delete_session("t")
-    await store.delete_checkpoint("s", made.id)
-    await store.purge()
-    assert await store.find_summaries("s", {key(1): None}) == {}
-
-
 async def test_purge_keeps_what_a_checkpoint_needs_until_it_is_forgotten(path):
+    """Of the messages and of the summaries."""
     async with opened(path, "s") as store:
-        await store.append("s", entries("m0", "SECRET-ONE", "SECRET-TWO"), nothing)
+        await store.append("s", entries("m0", "SECRET-ONE", "SECRET-TWO " * 50), nothing)
+        for place in ((0, 2), (2, 3)):
+            await store.save_summary("s", key(place), summary("SECRET-SUMMARY"), place)
         made = await store.save_checkpoint("s", Present(0, 2, None, [("p", b"SECRET-STATE" * 9)]))
-        await store.replace("s", 1, entries("new"), nothing)
-        await store.purge()
+        await store.replace("s", 0, entries("new"), nothing)
+        assert await store.purge() >= 550
         assert texts(await store.load_checkpoint("s", made.id)) == ["m0", "SECRET-ONE"]
-        assert not is_there(path, "SECRET-TWO")
+        asked = dict.fromkeys([key((0, 2)), key((2, 3))])
+        assert set(await store.find_summaries("unknown", asked)) == {key((0, 2))}
         await store.delete_checkpoint("s", made.id)
         await store.purge()
-        assert not is_there(path, "SECRET")
         with pytest.raises(CheckpointNotFoundError):
             await store.load_checkpoint("s", made.id)
+        assert await store.find_summaries("unknown", asked) == {}
+        assert not is_there(path, "SECRET")
 
 
 async def test_a_fork_that_goes_on_where_a_session_ended_keeps_what_it_adds_while_that_one_is_deleted(path):
@@ -183,15 +173,26 @@ async def test_a_session_whose_deletion_was_cancelled_can_be_opened(path, turns)
             assert await log_of(writer) == []
 
 
-async def test_a_session_that_is_begun_while_one_of_its_name_is_removed_keeps_nothing_of_that(path):
+@pytest.mark.parametrize("when", ["during", "behind"])
+async def test_a_session_that_is_begun_while_or_after_one_of_its_name_is_removed_has_nothing_of_that(path, when):
+    own = MemoryScope(None, "s")
     async with opened(path, "s") as store:
         await store.append("s", entries(*(f"SECRET-{i}" for i in range(1_500))), nothing)
+        await store.save_activation("s", "p", b"SECRET-STATE", NewActivation(1, "figures"))
+        await store.save_pins("s", "SECRET-PINS", nothing)
+        await store.save_checkpoint("s", Present(0, 2, None, []))
+        await keep_memories(store, own, [NewMemory("SECRET-MEMORY", {})], reader="reader", marks=["mark"])
         deleting = asyncio.create_task(store.delete_session("s"))
-        await asyncio.sleep(0)
+        await (deleting if when == "behind" else asyncio.sleep(0))
         await store.claim("s")
+        found = await store.load("s")
+        assert (len(found.entries), found.activations, found.pins) == (0, [], "")
+        assert found.history == await store.checkpoints("s") == await store.memories(own) == []
+        assert await store.marked(own, "reader", ["mark"]) == set()
         await store.append("s", entries("new"), nothing)
         assert await deleting
         assert await log_of(store) == ["new"]
+        assert not await store.delete_session("unknown")
         assert not is_there(path, "SECRET")
 
 

@@ -53,33 +53,21 @@ async def assert_refused(path: Path, error: type[StoreError], *words: str) -> No
 
 @pytest.mark.parametrize("journal", ["delete", "wal"])
 async def test_the_database_of_another_program_is_refused(path, journal):
-    path.parent.mkdir()
+    """Also with what a program left that was killed; nothing comes to be beside that."""
+    left = path.parent.with_name("left") / "run.db"
+    for one in (path, left):
+        one.parent.mkdir()
     with sql(path) as connection:
         connection.execute(f"pragma journal_mode = {journal}")
         connection.execute("create table theirs (x)")
         connection.execute("insert into theirs values (1)")
         await assert_refused(path, StoreCorruptError, "another program")
-    await assert_refused(path, StoreCorruptError, "another program")
-
-
-async def test_what_another_program_left_when_it_was_killed_stays_as_it_is(path):
-    path.parent.mkdir()
-    there = path.parent.parent / "theirs.db"
-    with sql(there) as connection:
-        connection.execute("pragma journal_mode = wal")
-        connection.execute("create table theirs (x)")
-        for suffix in ("", "-wal"):
-            shutil.copy(f"{there}{suffix}", f"{path}{suffix}")
-    await assert_refused(path, StoreCorruptError, "another program")
-    assert sorted(os.listdir(path.parent)) == ["run.db", "run.db-wal"]
-
-
-async def test_lock_files_of_other_programs_stay(path):
-    await written(path)
-    theirs = path.with_name(f"{path.name}.backup.lock")
-    theirs.touch()
-    async with opened(path, "s"):
-        assert theirs.exists()
+        for name in set(os.listdir(path.parent)) & {"run.db", "run.db-wal"}:
+            shutil.copy(path.with_name(name), left.parent)
+    there = os.listdir(left.parent)
+    for one in (path, left):
+        await assert_refused(one, StoreCorruptError, "another program")
+    assert os.listdir(left.parent) == there
 
 
 def overwrite(path: Path, start: int, content: bytes) -> None:
@@ -122,7 +110,8 @@ async def test_a_log_with_a_hole_is_damage(path):
 
 
 @pytest.mark.parametrize("in_log", [False, True])
-async def test_a_file_of_another_version_is_refused_with_the_advice_what_to_do(path, in_log):
+async def test_a_file_of_another_version_is_refused_with_the_advice_what_to_do(path, in_log, monkeypatch):
+    """Also where another process makes it of that version meanwhile."""
     await written(path)
     with sql(path) as connection:
         connection.execute("pragma user_version = 99")
@@ -132,12 +121,6 @@ async def test_a_file_of_another_version_is_refused_with_the_advice_what_to_do(p
                 await store.open()
             return
     await assert_refused(path, StoreVersionError, "99", "use the version")
-
-
-async def test_a_file_that_another_version_makes_meanwhile_is_refused(path, monkeypatch):
-    await written(path)
-    with sql(path) as connection:
-        connection.execute("pragma user_version = 99")
     monkeypatch.setattr("summarizing_context.stores.sqlite.store._checked_version", lambda *_: 0)
     with pytest.raises(StoreVersionError, match="99"):
         await SqliteStore(path).open()
@@ -213,11 +196,15 @@ def test_one_token_is_made_where_another_starts_meanwhile(tmp_path, monkeypatch)
     assert os.listdir(tmp_path) == ["token"]
 
 
-async def test_what_a_link_beside_the_file_names_keeps_its_rights(path):
+async def test_what_another_program_has_beside_the_file_stays_as_it_is(path):
+    """A lock, and what a link names."""
     await written(path)
-    other = path.with_name("other")
+    lock, other = path.with_name(f"{path.name}.backup.lock"), path.with_name("other")
+    lock.touch()
     other.touch()
     other.chmod(0o644)
+    await written(path)
+    assert lock.exists()
     os.symlink(other, f"{path}-shm")
     with suppress(StoreError):
         await written(path)
@@ -250,17 +237,13 @@ async def test_nothing_is_acknowledged_once_a_file_of_the_store_is_gone(path, ha
                 assert await log_of(other, "b") == ["kept"]
 
 
-async def test_a_store_whose_thread_cannot_start_says_so_and_is_closed(path, monkeypatch):
+async def test_what_no_store_expects_is_told_and_it_goes_on(path, monkeypatch):
     store = SqliteStore(path)
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", Mock(side_effect=RuntimeError("can't start new thread")))
         with pytest.raises(StoreError, match="thread"):
             await store.open()
         await store.close()
-    await written(path)
-
-
-async def test_what_no_store_expects_is_the_cause_of_its_error(path):
     async with opened(path, "s") as store:
         with pytest.raises(StoreError, match="ZeroDivisionError") as caught:
             await store.submit("divide", lambda connection: 1 / 0)

@@ -269,7 +269,7 @@ def test_a_session_in_a_budget_answers_facts_or_the_test_names_them(pytester: py
     """A team's own test says what a session in a budget has to answer."""
     log = write(tmp_path, 1) / "session-1.jsonl"
     pytester.makepyfile(TESTS.format(log=str(log)))
-    ran = pytester.runpytest_subprocess("-p", "no:cacheprovider")
+    ran = pytester.runpytest_inprocess("-p", "no:cacheprovider", "-p", "no:asyncio")
     ran.assert_outcomes(failed=1)
     ran.stdout.fnmatch_lines(["*lacks *src/area_9/part_1.py*"])
     with pytest.raises(SettingsError, match=r"budget = 500: \d+ views of this session do not fit; take a larger"):

@@ -311,10 +311,14 @@ def tail_problems(
         parts = [part["text"] if part.get("type") == "text" else part for part in rest[at - 1]["content"]]
         if rest[at - 1].get("role") == "system" and all(canonical_once(part)[1:-1] in said for part in parts):
             rest = rest[: at - 1] + rest[at + 1 :]
+    if len(rest) > 1 and rest[-1] == ASKED and rest[-2].get("role") == "assistant":  # a turn that thinks begins there
+        thinks = any(shapes.without_thinking(row) != row for row in log[tail.log_start : tail.log_start + 1])
+        rest = rest[:-1] if thinks else rest
     return problems + _head_problems(rest, log, tail.log_start, keeps)
 
 
 GOES_ON = {"role": "assistant", "content": [{"type": "text", "text": "[…]"}]}
+ASKED = {"role": "user", "content": "[…]"}
 _RULE = re.compile(r'^- message (\d+): "(.*?)"$', re.MULTILINE)
 
 

@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import anyio
@@ -60,14 +61,6 @@ class Sleeping(Counting):
         raise AssertionError("nobody sets the event")
 
 
-class Failing(Counting):
-    """Raises, always."""
-
-    async def answer(self, job: Any) -> str:
-        self.jobs.append(job)
-        raise RuntimeError("the model is out")
-
-
 GOOD, SLOW = "good", "slow"
 FAULTS = ("failing", "limited", "hanging", "late")  # no answer, or none in time
 LIES: dict[str, Callable[[Any], Any]] = {  # answers that are none, or not what was asked for
@@ -99,6 +92,9 @@ class Lying(Counting):
         if kind == "failing":
             raise OSError("the line is cut")
         return LIES.get(kind, short_summary)(job)
+
+
+Failing = partial(Lying, "failing")
 
 
 class FaultySummarizer:

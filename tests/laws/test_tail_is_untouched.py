@@ -3,6 +3,7 @@ named and counted repairs. no_storm: after one message that cannot be made small
 
 import json
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -99,24 +100,19 @@ async def test_many_requests_after_a_huge_message_cause_no_storm(kind: str, stra
 
 
 @pytest.mark.parametrize(("strategy", "dialect"), [*zip(STRATEGIES, (*DIALECTS, "openai"), strict=True)])
-async def test_of_a_wide_group_the_newest_results_are_shown_as_notes(strategy: str, dialect: str) -> None:
-    async with watched(Counting(), budget=500, strategy=strategy) as judge:
+async def test_of_a_wide_group_the_newest_results_are_shown_as_notes(
+    strategy: str, dialect: str, tmp_path: Path
+) -> None:
+    """They are sent again after reopening."""
+    stored: Any = {"store": kept_at(tmp_path / "a.db"), "session_id": "one"}
+    async with watched(Counting("counting/1"), budget=500, strategy=strategy, **stored) as judge:
         await judge.live(session(71, 14, dialect=dialect), every=5)
         before = judge.activations
         await judge.live(wide(dialect, 60), every=10)
         assert judge.refused == 0
         assert judge.repairs[LATE_NOTE] > 5
         assert judge.activations - before <= 7
+        await judge.reopen()
+        assert await judge.context.get_messages_for_request() == judge.last
         await judge.live([assistant("done"), *session(72, 14, dialect=dialect, rules="")], every=3)
         assert judge.covered > 65
-
-
-@pytest.mark.usefixtures("each_store")
-async def test_what_was_shown_by_itself_is_sent_again_after_reopening(tmp_path) -> None:
-    stored: Any = {"store": kept_at(tmp_path / "a.db"), "session_id": "one"}
-    async with watched(Counting("counting/1"), budget=500, **stored) as judge:
-        await judge.add(user("read all"), *wide("openai", 120))
-        before = await judge.view()
-        assert judge.repairs[LATE_NOTE] == 1
-        await judge.reopen()
-        assert await judge.context.get_messages_for_request() == before

@@ -35,27 +35,21 @@ async def test_one_log_is_shown_at_changing_budgets() -> None:
         assert judge.context.statistics().activations_by_reason.get("budget_lowered", 0) > 0
 
 
-@pytest.mark.parametrize("spare", [40, 41, 100])
-async def test_a_view_is_given_when_forty_tokens_are_left_beside_the_system_rows(spare: int) -> None:
-    rules = system("rule " * 400)
-    async with watched(Counting(), budget=count(rules["content"]) + 4 + spare) as judge:
-        await judge.add(rules, *session(17, 80, rules="", size=30))
-        await judge.context.wait_idle()
-        assert await judge.view()
-        assert judge.covered > 0
-
-
 async def test_a_refusal_says_which_rows_and_how_many_tokens() -> None:
+    """With forty tokens beside the system rows there is a view."""
     rules = [system("rule " * 400), system("more " * 100, role="developer")]
     rows = tuple((at, count(row["content"]) + 4) for at, row in enumerate(rules))
     needed = sum(tokens for _, tokens in rows)
     async with watched(Counting(), budget=needed - 1) as judge:
-        await judge.add(*rules, user("hello"))
+        await judge.add(*rules, *session(17, 80, rules="", size=30))
         with pytest.raises(BudgetError) as refusal:
             await judge.context.get_messages_for_request()
         assert (refusal.value.budget_tokens, refusal.value.rows) == (needed - 1, rows)
         assert refusal.value.required_tokens > needed - 1
-        assert await judge.view(needed + 400)
+        await judge.context.wait_idle()
+        for spare in (40, 41, 100):
+            assert await judge.view(needed + spare)
+        assert judge.covered > 0
 
 
 async def test_images_are_priced_and_base64_is_not_text() -> None:

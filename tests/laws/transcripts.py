@@ -62,13 +62,16 @@ def refusal(rows: Sequence[Message], log: Sequence[Message], seal: Seal) -> str:
     return problem("anthropic", {"max_tokens": 1, "tools": tools, "messages": sent}, seal)
 
 
-async def play(log: Sequence[Message], budget: int, every: int) -> dict[str, Any]:
-    """Add the messages one by one and judge each view; return the figures, and what was broken where."""
+async def play(
+    log: Sequence[Message], budget: int, every: int, summarizer: Any = None, **options: Any
+) -> dict[str, Any]:
+    """Add the messages one by one and judge each view; return the figures, and what was repaired and broken where."""
     count = (await choose_counter("estimate")).count
     broken, refused, seal = list[str](), 0, Recorded(log)
     with tempfile.TemporaryDirectory() as folder:
-        settings = Settings(max_tokens=budget, store=f"{folder}/s.db", token_counter="estimate", idle_after="never")
-        async with open_context(settings) as context:
+        given: dict[str, Any] = {"token_counter": "estimate", "idle_after": "never", **options}
+        settings = Settings(max_tokens=budget, store=f"{folder}/s.db", **given)
+        async with open_context(settings, summarizer=summarizer) as context:
             judge = Judge(context, budget=budget, count=count)
             for at in range(1, len(log) + 1):
                 await judge.add(log[at - 1])
@@ -87,8 +90,10 @@ async def play(log: Sequence[Message], budget: int, every: int) -> dict[str, Any
                 refused += bool(said)
                 if said and not refusal(judge.log, log, seal):
                     broken.append(f"before message {at}: refused: {said}")
+            counted = context.statistics().repairs
     figures = (len(log), judge.views, judge.activations, judge.covered, judge.repairs["shrunk"], judge.refused)
-    return {**dict(zip(SUMS, (*figures, refused), strict=True)), "broken": broken}
+    told = {"broken": broken, "repairs": judge.repairs, "counted": counted}
+    return {**dict(zip(SUMS, (*figures, refused), strict=True)), **told}
 
 
 def main() -> int:

@@ -154,16 +154,6 @@ async def test_a_worker_makes_what_a_host_asks_for_and_the_host_shows_it(address
     assert count(address, "requests") == 0
 
 
-async def test_a_worker_that_checks_otherwise_leaves_what_a_host_asks_for(address, monkeypatch):
-    async with host(address) as context:
-        await asking(address, context)
-        async with opened_store(address) as store:
-            with monkeypatch.context() as later:
-                later.setattr("summarizing_context.contrib.postgres.pool.GROUNDING_VERSION", "later")
-                assert await PostgresRequests(store).take(Model.recipe, 1) == []
-            assert len(await PostgresRequests(store).take(Model.recipe, 1)) == 1
-
-
 async def test_a_pool_that_is_down_costs_stand_ins_and_one_that_drains_finishes_what_it_makes(address):
     """And what is redacted reaches neither the database nor a worker."""
     mine, model, later = Model(), Model(seconds=0.3), Model()
@@ -245,10 +235,18 @@ async def test_a_request_that_goes_on_failing_is_tried_again_later_and_later_and
 
 
 @pytest.mark.parametrize("meanwhile", [False, True])
-async def test_what_a_session_asked_goes_with_it_also_where_a_worker_makes_it_meanwhile(address, meanwhile):
+async def test_what_a_session_asked_goes_with_it_also_where_a_worker_makes_it_meanwhile(
+    address, meanwhile, monkeypatch
+):
+    """A worker that checks replies otherwise leaves it."""
     model = Model()
     async with host(address) as context:
         await asking(address, context)
+        async with opened_store(address) as store:
+            with monkeypatch.context() as later:
+                later.setattr("summarizing_context.contrib.postgres.pool.GROUNDING_VERSION", "later")
+                assert await PostgresRequests(store).take(Model.recipe, 1) == []
+            assert len(await PostgresRequests(store).take(Model.recipe, 1)) == 1
     model.released.clear()
     if not meanwhile:
         await delete(address, "s")

@@ -80,13 +80,6 @@ def test_a_wrong_value_is_refused_with_key_value_and_what_is_allowed(values: dic
     assert said in problem
 
 
-def test_all_problems_are_told_at_once():
-    told = problems(max_token=5, low_water="high", attempts=0, segment_min=8_000)
-    named = [problem.split(" = ")[0] for problem in told]
-    assert named == ["unknown setting max_token", "low_water", "attempts", "segment_min"]
-    assert len(problems(low_water=2.0)) == 1, "it is not blamed a second time for contradicting others"
-
-
 def test_the_repr_does_not_show_the_key_and_a_secret_is_in_no_message():
     assert "secret" not in repr(Settings(api_key="sk-secret", embedding_api_key="sk-secret"))
     addresses = ["https://me:very secret@host/v1", "https://host/v1?key=very secret", {"url": "https://me:secret@host"}]
@@ -135,7 +128,12 @@ NUMBERS: dict[str, Any] = {"importance_threshold": 0.6, "similarity_threshold": 
 KEPT = Settings(**CHOSEN, **NUMBERS, max_messages=50, summarize_threshold=40)
 
 
-def test_all_problems_of_a_group_are_told_at_once_with_the_place_and_the_nearest_name():
+def test_all_problems_are_told_at_once():
+    """Those of a group with the place and the nearest name."""
+    of_all = problems(max_token=5, low_water="high", attempts=0, segment_min=8_000)
+    named = ["unknown setting max_token", "low_water", "attempts", "segment_min"]
+    assert [problem.split(" = ")[0] for problem in of_all] == named
+    assert len(problems(low_water=2.0)) == 1, "it is not blamed a second time for contradicting others"
     meaning = {"similarity_treshold": 0.7, "vector_store": "croma", "strategy": "truncate", "enabled": "yes"}
     wrong = {"max_mesages": 50, "summarize_threshold": 0, "strategy": "hierarchic", "semantic_memory": meaning}
     told = "\n".join(problems(context_management=wrong, context_managment={}, semantic_memory=5))

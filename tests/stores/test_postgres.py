@@ -126,7 +126,8 @@ async def test_a_claim_ends_with_its_block_its_deadline_or_the_lease_of_its_host
             await taken.wait()
 
 
-async def test_a_view_is_made_while_the_server_answers_nothing(address):
+async def test_a_view_is_made_while_the_server_answers_nothing_and_of_a_session_that_was_lost(address, caplog):
+    """A lost session is told in one line, however many views are made."""
     async with open_context(Settings(store=address, session_id="s", max_tokens=4_000)) as context:
         await pool.talk(context, 44)
         assert await context.wait_idle(60)
@@ -142,27 +143,19 @@ async def test_a_view_is_made_while_the_server_answers_nothing(address):
         await adding
         assert (await context.get_messages_for_request())[-1]["content"] == "Go on."
 
+        async with opened(another_host(address)) as other:
+            await take_over(other, address)
+            for budget in (5_000, 6_000, 7_000):
+                assert await context.get_messages_for_request(budget)
+        (told,) = [record for record in caplog.records if "could not be kept" in record.message]
+        assert ("session 's'" in told.message, told.exc_info) == (True, None)
+
 
 async def waiting_for_a_lock(address: str) -> None:
     """Wait until our store waits for another transaction."""
     waits = "application_name = 'summarizing-context' and wait_event_type = 'Lock'"
     asked = f"select count(*) from pg_stat_activity where {waits} and query like '%{read_address(address).schema}%'"
     await until(lambda: rows(address, asked) == [(1,)])
-
-
-async def test_a_host_whose_deletion_waits_keeps_its_sessions_beyond_its_lease(address):
-    async with opened(address, "mine", "old") as holder, opened(another_host(address)) as other:
-        with sql(address) as connection:
-            with connection.transaction():
-                connection.execute("select 1 from sessions where session_id = 'old' for update")
-                postgres_server.end_leases(address)
-                deleting = asyncio.create_task(holder.delete_session("old"))
-                await waiting_for_a_lock(address)
-                with pytest.raises(errors.SessionInUseError):
-                    await other.claim("mine")
-            assert await deleting
-            await holder.append("mine", entries("still mine"), nothing)
-            assert await log_of(other, "mine") == ["still mine"]
 
 
 @pytest.mark.parametrize(
@@ -184,8 +177,9 @@ async def test_no_removal_waits_for_a_vacuum_nor_for_what_a_session_that_is_not_
             await store.append("mine", entries("a"), nothing)
 
 
-async def test_other_hosts_append_fork_and_keep_checkpoints_while_a_deletion_and_a_purge_wait(address):
-    """Each is held up at a row that it removes, with all its locks. No other schema has to wait."""
+async def test_hosts_go_on_and_keep_their_sessions_while_a_deletion_and_a_purge_of_one_wait(address):
+    """Each is held up at a row that it removes, with all its locks, longer than the lease of its host. No other schema
+    has to wait."""
     elsewhere = re.sub("schema=test_", "schema=test_other_", address)
     async with AsyncExitStack() as stack:
         places = ((address, "s", "old"), (another_host(address), "live"), (elsewhere, "s"))
@@ -201,8 +195,11 @@ async def test_other_hosts_append_fork_and_keep_checkpoints_while_a_deletion_and
             with sql(address) as connection, anyio.fail_after(120):
                 with connection.transaction():
                     connection.execute("select 1 from entries for update")
+                    postgres_server.end_leases(address)
                     removing = asyncio.ensure_future(remove())
                     await waiting_for_a_lock(address)
+                    with pytest.raises(errors.SessionInUseError):
+                        await other.claim("s")
                     await other.append("live", entries("x"), nothing)
                     await other.append("live", numbered(600), nothing)
                     await other.fork("live", made.id, f"fork-{number}")
@@ -211,9 +208,10 @@ async def test_other_hosts_append_fork_and_keep_checkpoints_while_a_deletion_and
                     assert await apart.purge()
                     assert not removing.done()
                 await removing
+                await holder.append("s", entries("still mine"), nothing)
         assert len(await log_of(other, "live")) == 2 + 2 * 601
         assert await log_of(other, "fork-0") == await log_of(other, "fork-1") == ["m0", "m1"]
-        assert await log_of(holder) == ["m0"]
+        assert await log_of(holder) == ["m0", "still mine", "still mine"]
     postgres_server.drop(elsewhere)
 
 
@@ -234,19 +232,6 @@ async def test_uses_that_another_host_notes_while_their_session_is_deleted_keep_
         assert set(await store.find_summaries("s", dict.fromkeys([key("shared"), key("left")]))) == {key("shared")}
 
 
-async def test_a_lost_session_is_told_in_one_line_however_many_views_are_made(address, caplog):
-    async with open_context(Settings(store=address, session_id="s")) as context:
-        await context.add_message(user("a"))
-        async with opened(another_host(address)) as other:
-            await take_over(other, address)
-            for budget in (5_000, 6_000, 7_000):
-                await context.get_messages_for_request(budget)
-        told = [record for record in caplog.records if "could not be kept" in record.message]
-        assert len(told) == 1
-        assert "session 's'" in told[0].message
-        assert told[0].exc_info is None
-
-
 def cut_off(address: str) -> None:
     """End the connections of this host."""
     ended = "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'summarizing-context'"
@@ -254,18 +239,14 @@ def cut_off(address: str) -> None:
         assert connection.execute(f"{ended} and pid <> pg_backend_pid()".encode()).fetchall()
 
 
-async def test_a_lost_connection_is_made_again(address):
-    async with opened(address, "s") as store:
-        for number in range(5):
-            await store.append("s", entries(str(number)), nothing)
-            cut_off(address)
-        await store.save_activation("s", "p", b"state")
-        assert await log_of(store) == [str(number) for number in range(5)]
-
-
-async def test_a_host_that_lost_its_connection_gives_its_sessions_up_when_it_closes(address):
+async def test_a_lost_connection_is_made_again_and_does_not_keep_a_session_that_is_closed(address):
     async with opened(another_host(address)) as other:
-        async with opened(address, "s"):
+        async with opened(address, "s") as store:
+            for number in range(5):
+                await store.append("s", entries(str(number)), nothing)
+                cut_off(address)
+            await store.save_activation("s", "p", b"state")
+            assert await log_of(store) == [str(number) for number in range(5)]
             cut_off(address)
         await other.claim("s")
 
@@ -296,13 +277,6 @@ async def test_a_commit_without_an_answer_is_not_done_twice(address, monkeypatch
             assert not armed, "the answer was lost"
         assert called == ["b", "many", "c"]
         assert await log_of(store) == ["a", "c"]
-
-
-async def test_a_server_that_is_not_there_is_told(tmp_path):
-    store = PostgresStore(f"postgresql://u:secret@/db?host={tmp_path}")
-    with pytest.raises(errors.StoreUnreachableError, match="cannot be reached") as raised:
-        await store.open()
-    assert "secret" not in f"{raised.value}{raised.value.__cause__}{store.name}"
 
 
 async def test_a_store_of_a_later_version_is_refused(address):
@@ -346,12 +320,16 @@ def test_a_password_that_is_not_escaped_is_not_shown(info):
         assert raised.value.__cause__ is None
 
 
-@pytest.mark.parametrize("part", ["u:p%40secret@h/d", "u@h/d?password=p%40secret", "u:p@h/d?sslpassword=secret"])
-def test_words_of_the_client_that_hold_a_part_of_the_password_are_left_out(part):
-    fault = unreachable(read_address(f"postgresql://{part}"), psycopg.OperationalError("no host 'secret@h'"))
-    assert "secret" not in f"{fault}{fault.__cause__}"
-    told = unreachable(read_address(f"postgresql://{part}"), psycopg.OperationalError("no host 'h'"))
-    assert "It said: no host 'h'" in str(told)
+async def test_a_server_that_is_not_there_is_told_without_words_that_hold_a_part_of_the_password(tmp_path):
+    store = PostgresStore(f"postgresql://u:secret@/db?host={tmp_path}")
+    with pytest.raises(errors.StoreUnreachableError, match="cannot be reached") as raised:
+        await store.open()
+    assert "secret" not in f"{raised.value}{raised.value.__cause__}{store.name}"
+    for part in ("u:p%40secret@h/d", "u@h/d?password=p%40secret", "u:p@h/d?sslpassword=secret"):
+        fault = unreachable(read_address(f"postgresql://{part}"), psycopg.OperationalError("no host 'secret@h'"))
+        assert "secret" not in f"{fault}{fault.__cause__}"
+        told = unreachable(read_address(f"postgresql://{part}"), psycopg.OperationalError("no host 'h'"))
+        assert "It said: no host 'h'" in str(told)
 
 
 async def test_sessions_are_listed_with_the_hosts_that_have_them_open(address, capsys, monkeypatch):

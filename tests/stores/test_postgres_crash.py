@@ -1,15 +1,12 @@
 """Hosts, workers of the pool and the server are killed at any moment: what was acknowledged is there, once, sessions go
 on elsewhere, every summary is made, and paid once beyond dead calls. `POSTGRES_KILLS` kills more of them.
-
-Run as a program with the store's address and a file, this is a worker that notes its calls there, and what it keeps.
 """
 
 import asyncio
+import multiprocessing
 import os
 import random
 import signal
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -27,11 +24,12 @@ from tests import postgres_server
 from tests.contract.store_builders import entries, key, log_of, nothing, opened, summary
 from tests.laws import places
 from tests.laws.test_crash_safe import Grower
-from tests.pool.test_pool import PATIENCE, ROOT, Model, settings, talk, until
+from tests.pool.test_pool import PATIENCE, Model, settings, talk, until
 from tests.postgres_server import rows
 
 KILLS = int(os.environ.get("POSTGRES_KILLS", "8"))
 WORKERS_DIE = max(3, (KILLS + 1) // 3)
+FORKS = multiprocessing.get_context("forkserver")
 SERVER_DIES = 3  # every so many workers, it is the server
 TURNS = 5  # of the session before each kill
 
@@ -111,6 +109,7 @@ class Noting(Model):
 
 
 async def work(address: str, calls: str) -> None:
+    """A worker that notes its calls in a file, and what it keeps."""
     store = PostgresStore(address)
     await store.open()
     answer = PostgresRequests.answer
@@ -127,22 +126,26 @@ async def work(address: str, calls: str) -> None:
     await store.close()
 
 
+def run_worker(address: str, calls: str) -> None:
+    asyncio.run(work(address, calls))
+
+
 class Workers:
     """Processes that work for the pool, and what they note."""
 
     def __init__(self, calls: Path) -> None:
         self._calls = calls
-        self.started: list[subprocess.Popen[bytes]] = []
+        self.started: list[Any] = []
         self.killed: set[int] = set()
 
-    def start(self, address: str) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "tests.stores.test_postgres_crash", address, str(self._calls)]
-        self.started.append(subprocess.Popen(command, cwd=ROOT))
+    def start(self, address: str) -> Any:
+        self.started.append(FORKS.Process(target=run_worker, args=(address, str(self._calls))))
+        self.started[-1].start()
         return self.started[-1]
 
-    def kill(self, worker: subprocess.Popen[bytes]) -> None:
+    def kill(self, worker: Any) -> None:
         worker.kill()
-        worker.wait()
+        worker.join()
         self.killed.add(worker.pid)
 
     def calls(self) -> list[tuple[str, str, int]]:
@@ -190,7 +193,7 @@ async def test_killed_workers_and_a_killed_server_lose_no_summary_and_pay_none_t
             view = await context.get_messages_for_request()
         await until(lambda: rows(address, "select count(*) from requests") == [(0,)])
         last.terminate()  # it ends when all that it made is told
-        await until(lambda: last.poll() is not None)
+        await until(lambda: not last.is_alive())
         elsewhere = replace(given, store=f"{address}&application_name=another-host")
         async with open_context(elsewhere, summarizer=model) as context:
             assert await context.get_messages_for_request() == view
@@ -208,7 +211,3 @@ def check(workers: Workers) -> None:
     lost = [(key, pid) for key, pid in began if ("kept", key, pid) not in workers.calls()]
     assert {pid for _, pid in lost} <= workers.killed
     assert os.getpid() not in {pid for _, pid in began}
-
-
-if __name__ == "__main__":
-    asyncio.run(work(*sys.argv[1:]))

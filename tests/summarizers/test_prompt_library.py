@@ -28,7 +28,7 @@ def test_a_shipped_prompt_keeps_the_rules_for_prompts():
         assert exact_counter().count(latest(purpose).render(max_tokens=400)) <= 425  # as sent
 
 
-async def test_a_file_that_cannot_serve_is_a_prompt_error(tmp_path: Path):
+async def test_a_file_that_cannot_serve_and_a_name_that_leads_nowhere_are_prompt_errors(tmp_path: Path):
     lacking = (
         ("no front matter", "front matter"),
         (FRONT, "then its text"),
@@ -39,11 +39,8 @@ async def test_a_file_that_cannot_serve_is_a_prompt_error(tmp_path: Path):
             load("segment/v1", root=prompts(tmp_path, content))
     with pytest.raises(PromptError, match="segment/v1: more is wanted"):
         await open_context(Settings(prompts=prompts(tmp_path, FRONT + "{{max_tokens}} {{more}}"))).__aenter__()
-
-
-def test_a_name_that_leads_nowhere_is_a_prompt_error():
-    names: tuple[Any, ...] = ("segment/v0", "../segment/v1", "segment/v99", "nothing", "..", "", None)
-    for find, name in [(load, "segment"), *product((load, latest), names)]:
+    nowhere: tuple[Any, ...] = ("segment/v0", "../segment/v1", "segment/v99", "nothing", "..", "", None)
+    for find, name in [(load, "segment"), *product((load, latest), nowhere)]:
         with pytest.raises(PromptError):
             find(name)
 

@@ -55,7 +55,7 @@ async def never(_: SummaryJob) -> None:
     await anyio.sleep_forever()
 
 
-async def test_a_failed_call_is_tried_again_after_a_growing_wait_and_then_given_up():
+async def test_a_failed_call_is_tried_again_after_a_growing_wait_or_the_one_that_is_asked_for_and_then_given_up():
     outer = Played(OSError(), ValueError(), GOOD, ConnectionError("refused"))
     assert (await outer.summarize(JOB)).text == GOOD
     assert [asked.attempt for asked in outer.asked] == [1, 2, 3]
@@ -66,20 +66,7 @@ async def test_a_failed_call_is_tried_again_after_a_growing_wait_and_then_given_
     outer = Played(never, call_timeout=0.35, attempts=2)
     assert (type(await outer.failure()), len(outer.asked)) == (SummarizerTimeout, 2)
 
-
-@pytest.mark.parametrize("kind", [SummarizerRateLimited, SummarizerTimeout, SummarizerRefused])
-async def test_the_kind_of_a_failure_is_kept_and_its_words_are_not_told(kind: type[SummarizerError]):
-    failed = kind(SECRET)
-    failed.__cause__ = type("ApiError", (Exception,), {"status_code": 503})(SECRET)
-    outer = Played(failed)
-    raised = await outer.failure()
-    assert type(raised) is kind
-    assert SECRET not in f"{raised} {raised!r} {outer.statistics()}"
-    assert JOB.range_hash[:8] in str(raised)
-    assert outer.statistics().last_error == f"{kind.__name__} from ApiError 503"
-
-
-async def test_retry_after_is_waited_for_and_beyond_the_job_s_time_gives_it_up():
+    # what the provider asks for is waited for, and beyond the job's time gives it up
     outer = Played(SummarizerRateLimited("x", retry_after=20), GOOD)
     await outer.summarize(JOB)
     assert outer.slept == [20]
@@ -95,6 +82,18 @@ async def test_retry_after_is_waited_for_and_beyond_the_job_s_time_gives_it_up()
         outer = Played(SummarizerError("x", retry_after=asked), GOOD)
         await outer.summarize(JOB)
         assert outer.slept[0] <= 1, asked
+
+
+@pytest.mark.parametrize("kind", [SummarizerRateLimited, SummarizerTimeout, SummarizerRefused])
+async def test_the_kind_of_a_failure_is_kept_and_its_words_are_not_told(kind: type[SummarizerError]):
+    failed = kind(SECRET)
+    failed.__cause__ = type("ApiError", (Exception,), {"status_code": 503})(SECRET)
+    outer = Played(failed)
+    raised = await outer.failure()
+    assert type(raised) is kind
+    assert SECRET not in f"{raised} {raised!r} {outer.statistics()}"
+    assert JOB.range_hash[:8] in str(raised)
+    assert outer.statistics().last_error == f"{kind.__name__} from ApiError 503"
 
 
 async def test_a_refused_reply_gets_one_more_try_at_once_and_tersely_and_both_are_paid_for():

@@ -42,16 +42,6 @@ def test_text_of_any_kind_is_estimated_within_a_half(text: str, least: float):
     assert least * exact <= estimate_text(text) <= 1.5 * exact
 
 
-@pytest.fixture
-def nothing_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A machine on which no ranks are: an empty cache, no extra, nothing loaded, no network."""
-    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
-    monkeypatch.setattr("tiktoken.registry.ENCODINGS", {})
-    monkeypatch.setattr("tiktoken.get_encoding", Mock(side_effect=ConnectionError("no network here")))
-    return tmp_path
-
-
 async def test_tiktoken_counts_where_its_ranks_are_and_a_long_text_in_pieces():
     counter = exact_counter()
     assert (await choose_counter("auto")).name == "tiktoken/o200k_base"
@@ -59,8 +49,14 @@ async def test_tiktoken_counts_where_its_ranks_are_and_a_long_text_in_pieces():
     assert counter.count(" " * 1_100_000) > 0
 
 
-@pytest.mark.usefixtures("nothing_here")
-async def test_auto_falls_back_to_the_estimate_without_ranks_and_says_once_how_to_count_exactly(caplog):
+async def test_auto_falls_back_to_the_estimate_without_ranks_and_says_once_how_to_count_exactly(
+    tmp_path, monkeypatch, caplog
+):
+    """On a machine with an empty cache, no extra, nothing loaded and no network; then with a download, and ranks."""
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
+    monkeypatch.setattr("tiktoken.registry.ENCODINGS", {})
+    monkeypatch.setattr("tiktoken.get_encoding", Mock(side_effect=ConnectionError("no network here")))
     tokens._tell_once.cache_clear()
     assert (await choose_counter("estimate")).name == "estimate/3"
     assert caplog.messages == [], "it was chosen"
@@ -71,12 +67,9 @@ async def test_auto_falls_back_to_the_estimate_without_ranks_and_says_once_how_t
     with pytest.raises(SettingsError) as caught:
         await choose_counter("tiktoken")
     assert all(way in str(caught.value) for way in ("offline-tokens", "TIKTOKEN_CACHE_DIR", "allow_download"))
-
-
-async def test_a_download_is_used_once_it_is_there_and_so_are_ranks_in_tiktokens_cache(nothing_here: Path, monkeypatch):
     monkeypatch.setattr("tiktoken.get_encoding", lambda _name: SimpleNamespace(encode=lambda text, **_: list(text)))
     assert (await choose_counter("auto", allow_download=True)).count("abc") == 3
     ranks = b"YQ== 0\nYg== 1\n"  # of the tokens `a` and `b`
-    (nothing_here / RANKS_CACHE_NAME).write_bytes(ranks)
+    (tmp_path / RANKS_CACHE_NAME).write_bytes(ranks)
     monkeypatch.setattr(tokens, "RANKS_SHA256", hashlib.sha256(ranks).hexdigest())
     assert load_offline().encode("ab") == [0, 1]
