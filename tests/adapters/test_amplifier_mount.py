@@ -33,27 +33,23 @@ def config(tmp_path: Path) -> dict[str, Any]:
     return {"storage_path": str(tmp_path / "run.db")}
 
 
-async def test_mounting_twice_makes_no_file_task_or_thread(tmp_path, config):
-    tasks, threads = asyncio.all_tasks(), {*threading.enumerate()}
-    async with mounted({**config, "persistence": {"required": True}}) as second:
-        async with mounted(config) as first:
-            assert first is not second
-            new = {*threading.enumerate()} - threads  # one of an earlier test may end now
-            assert (asyncio.all_tasks(), new, os.listdir(tmp_path)) == (tasks, set(), [])
-        await second.add_message(HELLO)
-        assert unstamped(await second.get_messages()) == [HELLO]
-
-
-@pytest.mark.parametrize("used", [False, True])
-async def test_cleanup_may_come_before_the_first_use_and_twice(used):
-    coordinator = MockCoordinator()
-    cleanup = await mount(coordinator)
-    if used:
-        await coordinator.get("context").add_message(HELLO)
-    await cleanup()
-    await cleanup()
-    with pytest.raises(errors.ContextClosedError):
-        await coordinator.get("context").get_messages()
+async def test_mounting_twice_makes_no_file_task_or_thread_and_cleanup_may_come_before_the_first_use_and_twice(
+    tmp_path, config
+):
+    tasks, threads, coordinator = asyncio.all_tasks(), {*threading.enumerate()}, MockCoordinator()
+    cleanup = await mount(coordinator, {**config, "persistence": {"required": True}})
+    used = coordinator.get("context")
+    async with mounted(config) as unused:
+        assert unused is not used
+        new = {*threading.enumerate()} - threads  # one of an earlier test may end now
+        assert (asyncio.all_tasks(), new, os.listdir(tmp_path)) == (tasks, set(), [])
+    await used.add_message(HELLO)
+    assert unstamped(await used.get_messages()) == [HELLO]
+    for _ in range(2):
+        await cleanup()
+    for manager in (used, unused):
+        with pytest.raises(errors.ContextClosedError):
+            await manager.get_messages()
 
 
 async def test_cleanup_may_come_while_the_first_use_is_under_way(config):

@@ -208,16 +208,6 @@ async def test_a_long_message_comes_whole_and_hostile_text_as_json_alone(tmp_pat
         assert rest["messages"][0]["text"] == long
 
 
-async def test_the_end_of_a_long_name_confirms_an_undo(tmp_path):
-    path, name = tmp_path / "run.db", "chat:0123456789ab:agent-77aa88bb99"
-    await fill(path, name, 100)
-    async with writing(path, name) as context:
-        assert (await context.summarize(3)).activated
-    async with asking(app_of(path), origin=HERE) as client:
-        assert (await client.undo(name, "bb99")).status_code == 400
-        assert (await client.undo(name, name[-8:])).status_code == 200
-
-
 async def test_a_message_is_pinned_from_the_page_also_where_a_program_has_the_session_open(client, store):
     """And an undo goes the same way: through the program, where one has the session open."""
     assert (await client.pin(1)).json()["pinned"]
@@ -268,15 +258,16 @@ def test_changes_are_told_as_they_come_also_where_the_store_is_gone_and_the_serv
             assert process.wait(10) in (0, 130)
 
 
-async def test_an_undo_counts_as_the_session_does_and_refuses_what_does_not_fit(tmp_path):
-    path = tmp_path / "run.db"
-    settings = Settings(store=path, session_id="s1", max_tokens=3_000)
+async def test_an_undo_takes_the_end_of_a_long_name_counts_as_the_session_does_and_refuses_what_does_not_fit(tmp_path):
+    path, name = tmp_path / "run.db", "chat:0123456789ab:agent-77aa88bb99"
+    settings = Settings(store=path, session_id=name, max_tokens=3_000)
     async with open_context(settings, count_tokens=lambda text: 3 * len(text.split())) as context:
         for number in range(60):
             said = f"message {number} " + "lorem ipsum dolor " * 40
             await context.add_message({"role": ("user", "assistant")[number % 2], "content": said})
             if number % 2:
                 await context.get_messages_for_request()
-    async with asking(inspector_app(path)) as client:
-        refused = await client.undo()
+    async with asking(inspector_app(path), origin=HERE) as client:
+        assert (await client.undo(name, "bb99")).status_code == 400
+        refused = await client.undo(name, name[-8:])
     assert (refused.status_code, "does not fit" in refused.json()["error"]) == (409, True)
