@@ -22,7 +22,7 @@ from tests.privacy import open_to_others
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two transcripts without any label."""
-    return write(tmp_path_factory.mktemp("logs"), 1, 2)
+    return write(tmp_path_factory.mktemp("logs"), 1, 2, turns=14, later=5)
 
 
 def test_transcripts_without_labels_are_run_and_runs_are_compared(run: Runner, folder: Path, tmp_path: Path):
@@ -102,7 +102,7 @@ def test_a_remark_on_what_was_measured_all_the_same_is_no_skipped_line():
 
 
 def test_a_worse_run_is_told_and_is_exit_status_1(run: Runner, tmp_path: Path):
-    logs, junit, old = write(tmp_path / "many", *range(5)), tmp_path / "compare.xml", tmp_path / "old"
+    logs, junit, old = write(tmp_path / "many", *range(5), turns=14, later=5), tmp_path / "compare.xml", tmp_path / "old"
     assert run("eval", "run", logs, "--budget", "3k", "--jobs", 1, "--out", old).status == 0
     document = json.loads((old / "report.json").read_text("utf8"))
 

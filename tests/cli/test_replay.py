@@ -64,7 +64,7 @@ def test_lines_that_are_no_messages_are_named_and_a_bad_file_does_not_end_the_fo
         assert (ran.status, f"not read: {bad}:5: " in ran.err) == (2, True)
         assert [Path(row["file"]).name for row in ran.document[listed]] == ["b.jsonl"]
         assert [error.startswith(f"{bad}:5: ") for error in ran.document["unreadable"]] == [True]
-    path = write_transcript(tmp_path / "log.jsonl", [says("user", "hello"), *demo_session(turns=3)])
+    path = write_transcript(tmp_path / "log.jsonl", [says("user", "hello"), *demo_session(turns=2)])
     path.write_bytes(path.read_bytes().replace(b"\n", b'\n{"role": "us\n', 1))
     commands: dict[str, tuple[object, ...]] = {"import": store, "replay": ("--budget", "4k"), "replay --dry-run": ASK}
     commands |= {

@@ -19,7 +19,7 @@ from summarizing_context import Settings, open_context
 from summarizing_context.cli import main
 from summarizing_context.contrib import inspector
 from summarizing_context.contrib.inspector import inspector_app
-from tests.inspector.sessions import COOKIES, HOSTILE, OPTIONS, RULE, app_of, fill, fill_store, started, writing
+from tests.inspector.sessions import COOKIES, HOSTILE, OPTIONS, RULE, app_of, fill_store, started, writing
 from tests.laws.builders import session, user
 
 HERE = "http://127.0.0.1:8378"
@@ -197,7 +197,9 @@ async def test_an_undo_has_to_be_confirmed_by_name(client, store):
 async def test_a_long_message_comes_whole_and_hostile_text_as_json_alone(tmp_path):
     """And messages come by pages, where they are many or long."""
     path, long = tmp_path / "run.db", "".join(f"line {number}\n" for number in range(90_000))
-    await fill(path, "s1", 3, user(long), user(HOSTILE), user(long), user(long))
+    async with writing(path) as context:
+        for text in ("Hello.", long, HOSTILE, long, long):
+            await context.add_message(user(text))
     async with asking(app_of(path)) as client:
         answer = await client.ask("messages", start=2, stop=3)
         assert answer.headers["content-type"] == "application/json"
