@@ -52,30 +52,23 @@ async def test_mounting_twice_makes_no_file_task_or_thread_and_cleanup_may_come_
             await manager.get_messages()
 
 
-async def test_cleanup_may_come_while_the_first_use_is_under_way(config):
+@pytest.mark.parametrize("end", ["in the first use", "given up by the host", "refused"])
+async def test_any_end_leaves_a_session_that_can_be_opened(config, end):
     async with mounted(config) as manager:
         adding = asyncio.create_task(manager.add_message(HELLO))
-        await asyncio.sleep(0)
-    (outcome,) = await asyncio.gather(adding, return_exceptions=True)
-    assert outcome is None or isinstance(outcome, errors.ContextClosedError)
-    async with mounted(config) as again:
-        assert len(await again.get_messages()) == (outcome is None)
-
-
-@pytest.mark.parametrize("given_up", [True, False])
-async def test_a_close_that_a_host_gives_up_or_that_is_refused_leaves_a_session_that_can_be_opened(config, given_up):
-    async with mounted(config) as manager:
-        await manager.add_message(HELLO)
-        if given_up:
+        await asyncio.sleep(0) if end == "in the first use" else await adding
+        if end == "given up by the host":
             ending = asyncio.create_task(manager.close())
             await asyncio.sleep(0)
             ending.cancel()
             await asyncio.gather(ending, return_exceptions=True)
-        else:
+        elif end == "refused":
             with pytest.raises(errors.WrongEventLoopError):
                 await asyncio.to_thread(lambda: asyncio.run(manager.close()))
+    (outcome,) = await asyncio.gather(adding, return_exceptions=True)
+    assert outcome is None or isinstance(outcome, errors.ContextClosedError)
     async with mounted(config) as again:
-        assert unstamped(await again.get_messages()) == [HELLO]
+        assert unstamped(await again.get_messages()) == ([HELLO] if outcome is None else [])
 
 
 async def test_the_host_names_the_session_and_a_coordinator_without_anything_or_with_another_context_will_do():

@@ -102,7 +102,11 @@ def test_a_remark_on_what_was_measured_all_the_same_is_no_skipped_line():
 
 
 def test_a_worse_run_is_told_and_is_exit_status_1(run: Runner, tmp_path: Path):
-    logs, junit, old = write(tmp_path / "many", *range(5), turns=14, later=5), tmp_path / "compare.xml", tmp_path / "old"
+    logs, junit, old = (
+        write(tmp_path / "many", *range(5), turns=14, later=5),
+        tmp_path / "compare.xml",
+        tmp_path / "old",
+    )
     assert run("eval", "run", logs, "--budget", "3k", "--jobs", 1, "--out", old).status == 0
     document = json.loads((old / "report.json").read_text("utf8"))
 

@@ -105,16 +105,24 @@ async def test_a_session_is_told_with_its_log_segments_blocks_and_view(client):
     assert (gone.status_code, "no segment" in gone.json()["error"]) == (404, True)
 
 
-async def test_the_page_is_served_from_an_installation_of_links(store, tmp_path, monkeypatch):
+async def test_the_page_is_served_from_an_installation_of_links_and_mounted_in_another_application(
+    store, tmp_path, monkeypatch
+):
     shipped, files = inspector._FILES, tmp_path / "static"
     files.mkdir()
     for path in shipped.iterdir():
         (files / path.name).symlink_to(path)
     monkeypatch.setattr(inspector, "_FILES", files)
-    async with asking(app_of(store)) as client:
-        for place, name in (("/", "index.html"), ("/static/inspector.js", "inspector.js")):
-            assert (await client.get(place)).content == (shipped / name).read_bytes()
-        assert (await client.get("/static/..%2f__init__.py")).status_code == 404
+    outer = Starlette(routes=[Mount("/inspect", app_of(store, checks_host=False))])
+    async with asking(outer, host="agents.example:9") as client:
+        for place, name in (
+            ("/", "index.html"),
+            *((f"/static/{name}", name) for name in ("inspector.js", "inspector.css")),
+        ):
+            assert (await client.get(f"/inspect{place}")).content == (shipped / name).read_bytes()
+        assert (await client.get("/inspect/static/..%2f__init__.py")).status_code == 404
+        assert (await client.get("/inspect", follow_redirects=False)).status_code == 307
+        assert (await client.get("/inspect/api/sessions")).json()["sessions"]
 
 
 async def test_a_log_that_was_imported_is_told_within_its_budget_as_by_the_command(tmp_path, capsys):
@@ -233,15 +241,6 @@ async def test_a_message_is_pinned_from_the_page_also_where_a_program_has_the_se
             assert [(await there.pin(2)).status_code, (await there.undo()).status_code] == [200, 200]
         assert [one.index for one in context.pins()] == [1, 2]
         assert context.activations()[-1].undoes == context.activations()[-2].number
-
-
-async def test_it_is_mounted_in_another_application(store):
-    outer = Starlette(routes=[Mount("/inspect", app_of(store, checks_host=False))])
-    async with asking(outer, host="agents.example:9") as client:
-        assert "static/inspector.js" in (await client.get("/inspect/")).text
-        assert (await client.get("/inspect", follow_redirects=False)).status_code == 307
-        assert (await client.get("/inspect/api/sessions")).json()["sessions"]
-        assert (await client.get("/inspect/static/inspector.css")).status_code == 200
 
 
 def test_changes_are_told_as_they_come_also_where_the_store_is_gone_and_the_server_stops_with_streams_open(tmp_path):

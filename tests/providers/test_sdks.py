@@ -232,29 +232,8 @@ async def test_a_reply_that_is_no_summary_or_no_json_object_is_refused(protocol)
 
 
 @for_all
-async def test_a_reply_that_was_cut_off_says_so_and_without_a_reason_is_whole_only_where_its_usage_proves_it(protocol):
-    for text, ended, is_cut in (
-        *((text, {"reason": protocol.cut}, True) for text in ("half", "")),
-        *((GOOD, ended, False) for ended in ({}, {"reason": "a reason of tomorrow"})),
-        *((GOOD, {"reason": reason}, False) for reason in (None, LEFT_OUT, 7)),
-        *((GOOD, {"reason": reason, "usage": LEFT_OUT}, True) for reason in (None, LEFT_OUT, 7)),
-    ):
-        assert (await got(protocol, json=protocol.reply(text, **ended))).truncated == is_cut, ended
-
-
-@for_all
-async def test_usage_that_cannot_be_true_is_none_and_what_was_read_from_a_cache_is_told(protocol):
-    untrue = [protocol.usage(read, written) for read, written in ((-1, -5), ("9", 1.5), ("9", True), (None, None))]
-    for usage in (LEFT_OUT, "many", {}, *untrue):
-        reply = await got(protocol, json=protocol.reply(usage=usage))
-        assert (reply.text, reply.input_tokens, reply.output_tokens, reply.truncated) == (GOOD, None, None, False)
-    for cached in (400, 0, -1, "9", True, None, {}):
-        reply = await got(protocol, json=protocol.reply(usage=protocol.usage(900, 30, cached)))
-        assert reply.cached_tokens == (400 if cached == 400 else None)
-
-
-@for_all
-async def test_of_parts_answers_and_thinking_the_text_is_taken(protocol):
+async def test_the_text_of_a_reply_is_taken_how_it_ended_and_of_its_usage_what_can_be_true(protocol):
+    """Without a reason to end, a reply is whole only where its usage proves it."""
     parts = [{"type": "text", "text": "## Done\n"}, {"type": "text", "text": "- a"}]
     assert (await got(protocol, json=protocol.reply(parts))).text == "## Done\n- a"
     thinking = [{"type": "thinking", "thinking": SPOKEN, "signature": "s"}, {"type": "redacted_thinking", "data": "x"}]
@@ -262,6 +241,20 @@ async def test_of_parts_answers_and_thinking_the_text_is_taken(protocol):
     choices["choices"].append({"index": 1, "message": {"content": "another"}, "finish_reason": "stop"})
     blocks = answer([*thinking, TEXT, {"type": "a block of tomorrow", "text": "another"}])
     assert (await got(protocol, json={OPENAI: choices, ANTHROPIC: blocks}[protocol])).text == GOOD
+    for text, ended, is_cut in (
+        *((text, {"reason": protocol.cut}, True) for text in ("half", "")),
+        *((GOOD, ended, False) for ended in ({}, {"reason": "a reason of tomorrow"})),
+        *((GOOD, {"reason": reason}, False) for reason in (None, LEFT_OUT, 7)),
+        *((GOOD, {"reason": reason, "usage": LEFT_OUT}, True) for reason in (None, LEFT_OUT, 7)),
+    ):
+        assert (await got(protocol, json=protocol.reply(text, **ended))).truncated == is_cut, ended
+    untrue = [protocol.usage(read, written) for read, written in ((-1, -5), ("9", 1.5), ("9", True), (None, None))]
+    for usage in (LEFT_OUT, "many", {}, *untrue):
+        reply = await got(protocol, json=protocol.reply(usage=usage))
+        assert (reply.text, reply.input_tokens, reply.output_tokens, reply.truncated) == (GOOD, None, None, False)
+    for cached in (400, 0, -1, "9", True, None, {}):
+        reply = await got(protocol, json=protocol.reply(usage=protocol.usage(900, 30, cached)))
+        assert reply.cached_tokens == (400 if cached == 400 else None)
 
 
 # What only a real connection shows
