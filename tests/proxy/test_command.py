@@ -55,10 +55,6 @@ async def started(
             await process.wait()
 
 
-def token_of(said: Any) -> str:
-    return Path(said["token_file"]).read_text().strip()
-
-
 def running(folder: Path, code: str) -> list[str]:
     """The command that runs a program of Python behind a proxy."""
     options = ["--store", folder / "run.db", "--json", folder / "at.json", "--summarizer", "client"]
@@ -141,9 +137,6 @@ def test_all_addresses_of_ipv6_hold_those_of_ipv4():
 
 async def test_a_proxy_serves_tells_its_status_and_ends(tmp_path, capsys):
     async with started(tmp_path, "--json", tmp_path / "at.json") as (process, line):
-        said = json.loads((tmp_path / "at.json").read_text())
-        assert (said["serves"], said["store"]) == ("proxy", str(tmp_path / "run.db"))
-        assert said["urls"]["ANTHROPIC_BASE_URL"] == line.split(": ")[0] == f"{said['at']}/token/{token_of(said)}"
         asking = ["proxy", "status", "--listen", str(urlsplit(line.split(": ")[0]).port)]
         for _ in range(100):
             if await anyio.to_thread.run_sync(main, [*asking, "--json", "-"]) == 0:
@@ -153,6 +146,10 @@ async def test_a_proxy_serves_tells_its_status_and_ends(tmp_path, capsys):
         process.send_signal(signal.SIGTERM)
         await asyncio.wait_for(process.wait(), 20)
     assert "0 requests" in capsys.readouterr().out
+    said = json.loads((tmp_path / "at.json").read_text())
+    token = (await anyio.Path(said["token_file"]).read_text()).strip()
+    assert said["urls"]["ANTHROPIC_BASE_URL"] == line.split(": ")[0] == f"{said['at']}/token/{token}"
+    assert (said["serves"], said["store"]) == ("proxy", str(tmp_path / "run.db"))
 
 
 # Who makes the summaries, and with whose keys: a named model, or the client's own
