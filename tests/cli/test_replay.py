@@ -90,7 +90,7 @@ def test_a_dry_run_needs_no_key_no_sdk_and_no_network(tmp_path: Path):
     logs, cwd = tmp_path / "logs", tmp_path / "empty"
     logs.mkdir()
     cwd.mkdir()
-    for name, turns in (("a", 5), ("b", 4)):
+    for name, turns in (("a", 3), ("b", 2)):
         write_transcript(logs / f"{name}.jsonl", demo_session(turns=turns))
     words = ["replay", str(logs), *ASK, "--jobs", "1", "--json", "-"]
     done = run_python(["-c", OFFLINE, *words], cwd=cwd, env={"OPENAI_API_KEY": ""})
