@@ -33,53 +33,42 @@ def config(tmp_path: Path) -> dict[str, Any]:
     return {"storage_path": str(tmp_path / "run.db")}
 
 
-async def test_mounting_twice_makes_no_file_task_or_thread(tmp_path, config):
-    tasks, threads = asyncio.all_tasks(), {*threading.enumerate()}
-    async with mounted({**config, "persistence": {"required": True}}) as second:
-        async with mounted(config) as first:
-            assert first is not second
-            new = {*threading.enumerate()} - threads  # one of an earlier test may end now
-            assert (asyncio.all_tasks(), new, os.listdir(tmp_path)) == (tasks, set(), [])
-        await second.add_message(HELLO)
-        assert unstamped(await second.get_messages()) == [HELLO]
+async def test_mounting_twice_makes_no_file_task_or_thread_and_cleanup_may_come_before_the_first_use_and_twice(
+    tmp_path, config
+):
+    tasks, threads, coordinator = asyncio.all_tasks(), {*threading.enumerate()}, MockCoordinator()
+    cleanup = await mount(coordinator, {**config, "persistence": {"required": True}})
+    used = coordinator.get("context")
+    async with mounted(config) as unused:
+        assert unused is not used
+        new = {*threading.enumerate()} - threads  # one of an earlier test may end now
+        assert (asyncio.all_tasks(), new, os.listdir(tmp_path)) == (tasks, set(), [])
+    await used.add_message(HELLO)
+    assert unstamped(await used.get_messages()) == [HELLO]
+    for _ in range(2):
+        await cleanup()
+    for manager in (used, unused):
+        with pytest.raises(errors.ContextClosedError):
+            await manager.get_messages()
 
 
-@pytest.mark.parametrize("used", [False, True])
-async def test_cleanup_may_come_before_the_first_use_and_twice(used):
-    coordinator = MockCoordinator()
-    cleanup = await mount(coordinator)
-    if used:
-        await coordinator.get("context").add_message(HELLO)
-    await cleanup()
-    await cleanup()
-    with pytest.raises(errors.ContextClosedError):
-        await coordinator.get("context").get_messages()
-
-
-async def test_cleanup_may_come_while_the_first_use_is_under_way(config):
+@pytest.mark.parametrize("end", ["in the first use", "given up by the host", "refused"])
+async def test_any_end_leaves_a_session_that_can_be_opened(config, end):
     async with mounted(config) as manager:
         adding = asyncio.create_task(manager.add_message(HELLO))
-        await asyncio.sleep(0)
-    (outcome,) = await asyncio.gather(adding, return_exceptions=True)
-    assert outcome is None or isinstance(outcome, errors.ContextClosedError)
-    async with mounted(config) as again:
-        assert len(await again.get_messages()) == (outcome is None)
-
-
-@pytest.mark.parametrize("given_up", [True, False])
-async def test_a_close_that_a_host_gives_up_or_that_is_refused_leaves_a_session_that_can_be_opened(config, given_up):
-    async with mounted(config) as manager:
-        await manager.add_message(HELLO)
-        if given_up:
+        await asyncio.sleep(0) if end == "in the first use" else await adding
+        if end == "given up by the host":
             ending = asyncio.create_task(manager.close())
             await asyncio.sleep(0)
             ending.cancel()
             await asyncio.gather(ending, return_exceptions=True)
-        else:
+        elif end == "refused":
             with pytest.raises(errors.WrongEventLoopError):
                 await asyncio.to_thread(lambda: asyncio.run(manager.close()))
+    (outcome,) = await asyncio.gather(adding, return_exceptions=True)
+    assert outcome is None or isinstance(outcome, errors.ContextClosedError)
     async with mounted(config) as again:
-        assert unstamped(await again.get_messages()) == [HELLO]
+        assert unstamped(await again.get_messages()) == ([HELLO] if outcome is None else [])
 
 
 async def test_the_host_names_the_session_and_a_coordinator_without_anything_or_with_another_context_will_do():

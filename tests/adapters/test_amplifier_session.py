@@ -208,18 +208,21 @@ def answering(answer: Any) -> Any:
     return SimpleNamespace(complete=AsyncMock(side_effect=complete))
 
 
-async def test_the_request_is_plain_and_names_the_model_both_ways():
+async def test_the_request_is_plain_and_names_the_model_both_ways_and_a_reply_that_was_cut_off_says_so():
     usage = Usage(input_tokens=30, output_tokens=7, total_tokens=37, cache_write_tokens=12)
     provider = answering(said("A summary.", usage=usage))
     reply = await HostSummarizer(lambda: provider, model="small-1").summarize(JOB)
     (((request,), options),) = provider.complete.await_args_list
-    assert (reply.text, reply.input_tokens, reply.output_tokens) == ("A summary.", 42, 7)
+    assert (reply.text, reply.input_tokens, reply.output_tokens, reply.truncated) == ("A summary.", 42, 7, False)
     assert [message.role for message in request.messages] == ["system", "user"]
     assert request.messages[1].content.count("</session_record>") == 1, "the content cannot end its fence"
     assert (request.model, options) == ("small-1", {"extended_thinking": False, "model": "small-1"})
     assert (request.stream, request.tools, request.metadata) == (False, None, {"stream": False})
     assert request.max_output_tokens >= 200
     assert not in_summary.get()
+
+    for cut in ({"finish_reason": "length"}, {"usage": usage.model_copy(update={"output_tokens": 5_000})}):
+        assert (await HostSummarizer(lambda cut=cut: answering(said("A summary.", **cut))).summarize(JOB)).truncated
 
     async def strict(request: Any) -> Any:  # takes no options
         return said("Short.")
@@ -246,13 +249,6 @@ async def test_what_goes_wrong_is_told_in_our_words(answer, error, words):
         await HostSummarizer(lambda: answering(answer)).summarize(JOB)
     assert (type(caught.value), caught.value.__cause__) == (error, None)
     assert "secret" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    "cut", [{"finish_reason": "length"}, {"usage": Usage(input_tokens=1, output_tokens=5_000, total_tokens=5_001)}]
-)
-async def test_an_answer_that_was_cut_off_says_so(cut):
-    assert (await HostSummarizer(lambda: answering(said("A summary.", **cut))).summarize(JOB)).truncated
 
 
 @pytest.mark.parametrize(("by_host", "error"), [(True, errors.SummarizerNotReady), (False, asyncio.CancelledError)])

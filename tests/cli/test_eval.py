@@ -22,7 +22,7 @@ from tests.privacy import open_to_others
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two transcripts without any label."""
-    return write(tmp_path_factory.mktemp("logs"), 1, 2)
+    return write(tmp_path_factory.mktemp("logs"), 1, 2, turns=14, later=5)
 
 
 def test_transcripts_without_labels_are_run_and_runs_are_compared(run: Runner, folder: Path, tmp_path: Path):
@@ -103,7 +103,7 @@ def test_a_remark_on_what_was_measured_all_the_same_is_no_skipped_line():
 
 
 def test_a_worse_run_is_told_and_is_exit_status_1(run: Runner, tmp_path: Path):
-    logs, junit, old = write(tmp_path / "many", *range(5)), tmp_path / "compare.xml", tmp_path / "old"
+    logs, old = write(tmp_path / "many", *range(5), turns=14, later=5), tmp_path / "old"
     assert run("eval", "run", logs, "--budget", "3k", "--jobs", 1, "--out", old).status == 0
     document = json.loads((old / "report.json").read_text("utf8"))
 
@@ -117,11 +117,11 @@ def test_a_worse_run_is_told_and_is_exit_status_1(run: Runner, tmp_path: Path):
     for one in document["views"]:
         one["tokens"] *= 2 if one["arm"] == "ours" else 1
     worse = changed("worse.json", ours=0.0)  # a run in which our views hold nothing
-    told = run("eval", "compare", old, worse, "--junit", junit, "--json", "-")
+    told = run("eval", "compare", old, worse, "--junit", tmp_path / "compare.xml", "--json", "-")
     assert (told.document["worse"], told.status) == (True, 1)
     assert "ours: max_tokens was 3000 in the old run, 8000 in the new one" in told.err
     assert re.findall(r"(\w+): its views have [\d,]+ tokens, in the old run [\d,]+", told.err) == ["ours"]
-    assert ElementTree.parse(junit).getroot().get("failures") != "0"
+    assert ElementTree.parse(tmp_path / "compare.xml").getroot().get("failures") != "0"
     assert run("eval", "compare", worse, old).status == 0
     others = changed("others.json", ours=1.0, tail=0.0)  # only what ours is measured against has become worse
     assert run("eval", "compare", old, others).status == 0

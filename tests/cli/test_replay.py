@@ -64,7 +64,7 @@ def test_lines_that_are_no_messages_are_named_and_a_bad_file_does_not_end_the_fo
         assert (ran.status, f"not read: {bad}:5: " in ran.err) == (2, True)
         assert [Path(row["file"]).name for row in ran.document[listed]] == ["b.jsonl"]
         assert [error.startswith(f"{bad}:5: ") for error in ran.document["unreadable"]] == [True]
-    path = write_transcript(tmp_path / "log.jsonl", [says("user", "hello"), *demo_session(turns=3)])
+    path = write_transcript(tmp_path / "log.jsonl", [says("user", "hello"), *demo_session(turns=2)])
     path.write_bytes(path.read_bytes().replace(b"\n", b'\n{"role": "us\n', 1))
     commands: dict[str, tuple[object, ...]] = {"import": store, "replay": ("--budget", "4k"), "replay --dry-run": ASK}
     commands |= {
@@ -90,7 +90,7 @@ def test_a_dry_run_needs_no_key_no_sdk_and_no_network(tmp_path: Path):
     logs, cwd = tmp_path / "logs", tmp_path / "empty"
     logs.mkdir()
     cwd.mkdir()
-    for name, turns in (("a", 5), ("b", 4)):
+    for name, turns in (("a", 3), ("b", 2)):
         write_transcript(logs / f"{name}.jsonl", demo_session(turns=turns))
     words = ["replay", str(logs), *ASK, "--jobs", "1", "--json", "-"]
     done = run_python(["-c", OFFLINE, *words], cwd=cwd, env={"OPENAI_API_KEY": ""})

@@ -19,7 +19,7 @@ from summarizing_context import Settings, open_context
 from summarizing_context.cli import main
 from summarizing_context.contrib import inspector
 from summarizing_context.contrib.inspector import inspector_app
-from tests.inspector.sessions import COOKIES, HOSTILE, OPTIONS, RULE, app_of, fill, fill_store, started, writing
+from tests.inspector.sessions import COOKIES, HOSTILE, OPTIONS, RULE, app_of, fill_store, started, writing
 from tests.laws.builders import session, user
 
 HERE = "http://127.0.0.1:8378"
@@ -105,16 +105,24 @@ async def test_a_session_is_told_with_its_log_segments_blocks_and_view(client):
     assert (gone.status_code, "no segment" in gone.json()["error"]) == (404, True)
 
 
-async def test_the_page_is_served_from_an_installation_of_links(store, tmp_path, monkeypatch):
+async def test_the_page_is_served_from_an_installation_of_links_and_mounted_in_another_application(
+    store, tmp_path, monkeypatch
+):
     shipped, files = inspector._FILES, tmp_path / "static"
     files.mkdir()
     for path in shipped.iterdir():
         (files / path.name).symlink_to(path)
     monkeypatch.setattr(inspector, "_FILES", files)
-    async with asking(app_of(store)) as client:
-        for place, name in (("/", "index.html"), ("/static/inspector.js", "inspector.js")):
-            assert (await client.get(place)).content == (shipped / name).read_bytes()
-        assert (await client.get("/static/..%2f__init__.py")).status_code == 404
+    outer = Starlette(routes=[Mount("/inspect", app_of(store, checks_host=False))])
+    async with asking(outer, host="agents.example:9") as client:
+        for place, name in (
+            ("/", "index.html"),
+            *((f"/static/{name}", name) for name in ("inspector.js", "inspector.css")),
+        ):
+            assert (await client.get(f"/inspect{place}")).content == (shipped / name).read_bytes()
+        assert (await client.get("/inspect/static/..%2f__init__.py")).status_code == 404
+        assert (await client.get("/inspect", follow_redirects=False)).status_code == 307
+        assert (await client.get("/inspect/api/sessions")).json()["sessions"]
 
 
 async def test_a_log_that_was_imported_is_told_within_its_budget_as_by_the_command(tmp_path, capsys):
@@ -197,7 +205,9 @@ async def test_an_undo_has_to_be_confirmed_by_name(client, store):
 async def test_a_long_message_comes_whole_and_hostile_text_as_json_alone(tmp_path):
     """And messages come by pages, where they are many or long."""
     path, long = tmp_path / "run.db", "".join(f"line {number}\n" for number in range(90_000))
-    await fill(path, "s1", 3, user(long), user(HOSTILE), user(long), user(long))
+    async with writing(path) as context:
+        for text in ("Hello.", long, HOSTILE, long, long):
+            await context.add_message(user(text))
     async with asking(app_of(path)) as client:
         answer = await client.ask("messages", start=2, stop=3)
         assert answer.headers["content-type"] == "application/json"
@@ -206,16 +216,6 @@ async def test_a_long_message_comes_whole_and_hostile_text_as_json_alone(tmp_pat
         assert [(row["text"] == long, row["left"]) for row in first["messages"]] == [(True, 0), (False, 0), (True, 0)]
         assert (first["next"], rest["next"]) == (4, None)
         assert rest["messages"][0]["text"] == long
-
-
-async def test_the_end_of_a_long_name_confirms_an_undo(tmp_path):
-    path, name = tmp_path / "run.db", "chat:0123456789ab:agent-77aa88bb99"
-    await fill(path, name, 100)
-    async with writing(path, name) as context:
-        assert (await context.summarize(3)).activated
-    async with asking(app_of(path), origin=HERE) as client:
-        assert (await client.undo(name, "bb99")).status_code == 400
-        assert (await client.undo(name, name[-8:])).status_code == 200
 
 
 async def test_a_message_is_pinned_from_the_page_also_where_a_program_has_the_session_open(client, store):
@@ -243,15 +243,6 @@ async def test_a_message_is_pinned_from_the_page_also_where_a_program_has_the_se
         assert context.activations()[-1].undoes == context.activations()[-2].number
 
 
-async def test_it_is_mounted_in_another_application(store):
-    outer = Starlette(routes=[Mount("/inspect", app_of(store, checks_host=False))])
-    async with asking(outer, host="agents.example:9") as client:
-        assert "static/inspector.js" in (await client.get("/inspect/")).text
-        assert (await client.get("/inspect", follow_redirects=False)).status_code == 307
-        assert (await client.get("/inspect/api/sessions")).json()["sessions"]
-        assert (await client.get("/inspect/static/inspector.css")).status_code == 200
-
-
 def test_changes_are_told_as_they_come_also_where_the_store_is_gone_and_the_server_stops_with_streams_open(tmp_path):
     store = fill_store(tmp_path / "run.db", "s1", 5)
     with started(store, tmp_path) as (url, process):
@@ -268,15 +259,16 @@ def test_changes_are_told_as_they_come_also_where_the_store_is_gone_and_the_serv
             assert process.wait(10) in (0, 130)
 
 
-async def test_an_undo_counts_as_the_session_does_and_refuses_what_does_not_fit(tmp_path):
-    path = tmp_path / "run.db"
-    settings = Settings(store=path, session_id="s1", max_tokens=3_000)
+async def test_an_undo_takes_the_end_of_a_long_name_counts_as_the_session_does_and_refuses_what_does_not_fit(tmp_path):
+    path, name = tmp_path / "run.db", "chat:0123456789ab:agent-77aa88bb99"
+    settings = Settings(store=path, session_id=name, max_tokens=3_000)
     async with open_context(settings, count_tokens=lambda text: 3 * len(text.split())) as context:
         for number in range(60):
             said = f"message {number} " + "lorem ipsum dolor " * 40
             await context.add_message({"role": ("user", "assistant")[number % 2], "content": said})
             if number % 2:
                 await context.get_messages_for_request()
-    async with asking(inspector_app(path)) as client:
-        refused = await client.undo()
+    async with asking(inspector_app(path), origin=HERE) as client:
+        assert (await client.undo(name, "bb99")).status_code == 400
+        refused = await client.undo(name, name[-8:])
     assert (refused.status_code, "does not fit" in refused.json()["error"]) == (409, True)

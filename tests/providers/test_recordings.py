@@ -43,11 +43,11 @@ def transcript(folder: Path) -> Path:
     """Both secrets in words, in blocks that cut them, in JSON, and as values that later calls use."""
     said = f"The token is {TOKEN}, and the key:\n{BLOCK}\nKeep both in src/vault.py, port 8417."
     parts = (TOKEN[:20], f"{TOKEN[20:]} and", BLOCK[:90], f"{BLOCK[90:]} so")
-    told = [(user, assistant)[at % 2](f"Row {at} tells of the harbour and its boats. " * 20) for at in range(36)]
+    told = [(user, assistant)[at % 2](f"Row {at} tells of the harbour and its boats. " * 20) for at in range(20)]
     uses = [row for at in range(4) for row in used(f"u{at}", "done", path="src/vault.py", token=TOKEN, key=BLOCK)]
     given = json.dumps({"out": BLOCK, "token": TOKEN})
     rows = [user(said), user([{"type": "text", "text": text} for text in parts])]
-    rows += [*used("a", given, command="cat src/vault.py", path="src/vault.py"), *told[:24], *uses, *told[24:], *uses]
+    rows += [*used("a", given, command="cat src/vault.py", path="src/vault.py"), *told[:14], *uses, *told[14:], *uses]
     return write_transcript(folder / "vault.jsonl", rows)
 
 
@@ -159,7 +159,7 @@ def keeping(request: Request) -> Answer:
 
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    write(tmp_path / "logs", *range(1, 6), turns=7, later=5)  # five, from which on a verdict is given
+    write(tmp_path / "logs", *range(1, 6), turns=5, later=3)  # five, from which on a verdict is given
     (tmp_path / "small.toml").write_text(SIZES, encoding="utf8")
     kept_prompt(MINE, tmp_path / "mine")
     monkeypatch.chdir(tmp_path)

@@ -232,7 +232,15 @@ async def test_a_reply_that_is_no_summary_or_no_json_object_is_refused(protocol)
 
 
 @for_all
-async def test_a_reply_that_was_cut_off_says_so_and_without_a_reason_is_whole_only_where_its_usage_proves_it(protocol):
+async def test_the_text_of_a_reply_is_taken_how_it_ended_and_of_its_usage_what_can_be_true(protocol):
+    """Without a reason to end, a reply is whole only where its usage proves it."""
+    parts = [{"type": "text", "text": "## Done\n"}, {"type": "text", "text": "- a"}]
+    assert (await got(protocol, json=protocol.reply(parts))).text == "## Done\n- a"
+    thinking = [{"type": "thinking", "thinking": SPOKEN, "signature": "s"}, {"type": "redacted_thinking", "data": "x"}]
+    choices = completion(GOOD, reasoning_content=SPOKEN)
+    choices["choices"].append({"index": 1, "message": {"content": "another"}, "finish_reason": "stop"})
+    blocks = answer([*thinking, TEXT, {"type": "a block of tomorrow", "text": "another"}])
+    assert (await got(protocol, json={OPENAI: choices, ANTHROPIC: blocks}[protocol])).text == GOOD
     for text, ended, is_cut in (
         *((text, {"reason": protocol.cut}, True) for text in ("half", "")),
         *((GOOD, ended, False) for ended in ({}, {"reason": "a reason of tomorrow"})),
@@ -240,10 +248,6 @@ async def test_a_reply_that_was_cut_off_says_so_and_without_a_reason_is_whole_on
         *((GOOD, {"reason": reason, "usage": LEFT_OUT}, True) for reason in (None, LEFT_OUT, 7)),
     ):
         assert (await got(protocol, json=protocol.reply(text, **ended))).truncated == is_cut, ended
-
-
-@for_all
-async def test_usage_that_cannot_be_true_is_none_and_what_was_read_from_a_cache_is_told(protocol):
     untrue = [protocol.usage(read, written) for read, written in ((-1, -5), ("9", 1.5), ("9", True), (None, None))]
     for usage in (LEFT_OUT, "many", {}, *untrue):
         reply = await got(protocol, json=protocol.reply(usage=usage))
@@ -253,45 +257,15 @@ async def test_usage_that_cannot_be_true_is_none_and_what_was_read_from_a_cache_
         assert reply.cached_tokens == (400 if cached == 400 else None)
 
 
-@for_all
-async def test_of_parts_answers_and_thinking_the_text_is_taken(protocol):
-    parts = [{"type": "text", "text": "## Done\n"}, {"type": "text", "text": "- a"}]
-    assert (await got(protocol, json=protocol.reply(parts))).text == "## Done\n- a"
-    thinking = [{"type": "thinking", "thinking": SPOKEN, "signature": "s"}, {"type": "redacted_thinking", "data": "x"}]
-    choices = completion(GOOD, reasoning_content=SPOKEN)
-    choices["choices"].append({"index": 1, "message": {"content": "another"}, "finish_reason": "stop"})
-    blocks = answer([*thinking, TEXT, {"type": "a block of tomorrow", "text": "another"}])
-    assert (await got(protocol, json={OPENAI: choices, ANTHROPIC: blocks}[protocol])).text == GOOD
-
-
-@for_all
-async def test_a_closed_summarizer_says_so(protocol):
-    summarizer = protocol.made()
-    await summarizer.close()
-    await summarizer.close()
-    with pytest.raises(SummarizerError, match="closed"):
-        await summarizer.summarize(job())
-
-
 # What only a real connection shows
 
 
-async def ask(protocol: Protocol, server: ProviderServer, *, times: int = 1, **options: Any) -> list[SummaryReply]:
+async def ask(protocol: Protocol, server: ProviderServer, **options: Any) -> None:
     summarizer = protocol.made(base_url=protocol.base_url(server.root), **options)
     try:
-        return [await summarizer.summarize(job()) for _ in range(times)]
+        await summarizer.summarize(job())
     finally:
         await summarizer.close()
-
-
-@for_all
-async def test_the_server_answers_in_the_protocol_and_one_connection_serves_many_calls(protocol):
-    async with serving() as server:
-        replies = await ask(protocol, server, times=3)
-        assert {reply.text for reply in replies} == {replies[0].text}
-        assert replies[0].text.startswith("## Done")
-        assert [request.path for request in server.requests] == [protocol.path] * 3
-        assert len(server.connections) <= 1
 
 
 @for_all
@@ -322,14 +296,18 @@ async def test_a_body_of_100_mb_is_not_taken_into_memory(protocol, status):
 
 
 @for_all
-async def test_a_call_that_is_cancelled_ends_at_once_and_leaves_nothing(protocol):
+async def test_a_call_that_is_cancelled_ends_at_once_and_leaves_nothing_and_a_closed_summarizer_says_so(protocol):
     before = asyncio.all_tasks()
     async with serving(lambda _: Answer(ending="stall")) as server:
         summarizer = protocol.made(base_url=protocol.base_url(server.root))
         with anyio.move_on_after(0.2) as scope:
             await summarizer.summarize(job())
         assert scope.cancelled_caught
-        await summarizer.close()
+        for _ in range(2):
+            await summarizer.close()
+        with pytest.raises(SummarizerError, match="closed"):
+            await summarizer.summarize(job())
+        assert len(server.requests) == 1
     if left := asyncio.all_tasks() - before:  # the server's own, of a connection, may need some turns of the loop
         await asyncio.wait(left, timeout=30)
     assert asyncio.all_tasks() == before
@@ -358,17 +336,19 @@ async def test_without_a_model_or_a_key_a_context_is_not_opened_but_to_be_read(p
 
 
 @for_all
-async def test_a_context_closes_its_summarizer(protocol):
+async def test_a_context_is_summarized_over_few_connections_and_closes_them(protocol):
     threads = set(threading.enumerate())
     async with serving() as server:
         place = protocol.base_url(server.root)
-        async with open_context(settings(protocol, base_url=place, max_tokens=4_000)) as context:
+        async with open_context(settings(protocol, base_url=place, max_tokens=4_000, concurrency=1)) as context:
             for number in range(120):
                 await context.add_message({"role": "user", "content": f"part {number} " + "of the work " * 80})
             assert await context.wait_idle(120)
-            assert context.statistics().model_calls == len(server.requests) > 0
+            assert context.statistics().model_calls == len(server.requests) > 4
+            assert {request.path for request in server.requests} == {protocol.path}
+            assert "- part " in str(await context.get_messages_for_request())
             assert context.statistics().model_input_tokens == 900 * len(server.requests)
-            assert server.connections
+            assert 0 < len(server.connections) <= 2 < len(server.requests)  # one of the segments, one of the rules
         if server.connections:  # each ends when it sees that its client has gone
             await asyncio.wait(server.connections, timeout=120)
         assert not server.connections

@@ -6,6 +6,7 @@ Each request is kept. What it answers is plain, unless a test gives it `behave`.
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,7 +39,9 @@ class Fake:
         await (await self._answer(request, await request.body()))(scope, receive, send)
 
     async def _answer(self, request: Request, raw: bytes) -> Response:
-        path, body = request.url.path, _json(raw)
+        path, body = request.url.path, None
+        with suppress(ValueError):
+            body = json.loads(raw)
         kept = {"path": path, "query": request.url.query, "headers": dict(request.headers), "raw": raw, "body": body}
         self.seen.append(kept)
         if self.behave is not None and (special := await self.behave(request, raw)) is not None:
@@ -97,13 +100,6 @@ def refusal_events(path: str, words: Any) -> list[Any]:
     failed = {**begun, "status": "failed", "error": words["error"]}
     kinds = {"response.created": begun, "response.in_progress": begun, "response.failed": failed}
     return [{"type": kind, "response": response} for kind, response in kinds.items()]
-
-
-def _json(raw: bytes) -> Any:
-    try:
-        return json.loads(raw) if raw else None
-    except ValueError:
-        return None
 
 
 def answer_anthropic(body: Any, number: int, tokens: int, text: str = "") -> tuple[Any, list[Any]]:

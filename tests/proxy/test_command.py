@@ -136,7 +136,7 @@ def test_all_addresses_of_ipv6_hold_those_of_ipv4():
 
 
 async def test_a_proxy_serves_tells_its_status_and_ends(tmp_path, capsys):
-    async with started(tmp_path) as (process, line):
+    async with started(tmp_path, "--json", tmp_path / "at.json") as (process, line):
         asking = ["proxy", "status", "--listen", str(urlsplit(line.split(": ")[0]).port)]
         for _ in range(100):
             if await anyio.to_thread.run_sync(main, [*asking, "--json", "-"]) == 0:
@@ -146,14 +146,10 @@ async def test_a_proxy_serves_tells_its_status_and_ends(tmp_path, capsys):
         process.send_signal(signal.SIGTERM)
         await asyncio.wait_for(process.wait(), 20)
     assert "0 requests" in capsys.readouterr().out
-
-
-def test_in_the_shadow_no_key_is_missing(tmp_path, monkeypatch):
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    with bound_socket("127.0.0.1", 0) as taken:  # so that it ends at once, behind the look at its model
-        place = f"127.0.0.1:{taken.getsockname()[1]}"
-        given = ["--store", str(tmp_path / "p.db"), "--model", "m", "--summarizer", "openai"]
-        assert main(["proxy", *given, "--shadow", "--listen", place]) == 4
+    said = json.loads((tmp_path / "at.json").read_text())
+    token = (await anyio.Path(said["token_file"]).read_text()).strip()
+    assert said["urls"]["ANTHROPIC_BASE_URL"] == line.split(": ")[0] == f"{said['at']}/token/{token}"
+    assert (said["serves"], said["store"]) == ("proxy", str(tmp_path / "run.db"))
 
 
 # Who makes the summaries, and with whose keys: a named model, or the client's own

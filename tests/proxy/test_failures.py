@@ -11,19 +11,17 @@ from contextlib import closing
 from functools import partial
 from typing import Any
 
-import anthropic
 import httpx2
 import pytest
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from summarizing_context import assembly, open_context
+from summarizing_context import assembly
 from summarizing_context.adapters import open_sessions
 from summarizing_context.context import SummarizingContext
 from summarizing_context.contrib.proxy import rewriter, server
 from summarizing_context.contrib.proxy.dialects import Anthropic
 from summarizing_context.contrib.proxy.rewriter import Rewriter
-from summarizing_context.settings import Settings
 from summarizing_context.stores.sqlite.store import SqliteStore
 from summarizing_context.views.builder import Viewer
 from tests.behaviour.test_proxy_requests import post, request_of
@@ -97,21 +95,6 @@ async def test_a_store_that_is_full_lets_requests_go_on(tmp_path, monkeypatch):
     assert len(fake.seen[-1]["body"]["messages"]) == len(client.history) - 1
 
 
-async def test_a_session_that_another_program_has_open_goes_on(tmp_path):
-    store = tmp_path / "run.db"
-    async with between(store=store) as (fake, address):
-        client = AnthropicAgent(address)
-        await client.steps(3)
-        name = (await status(address))["sessions"][0]["session"]
-    async with open_context(Settings(store=store, session_id=name)), between(fake, store=store) as (_, address):
-        again = AnthropicAgent(address)
-        again.history = client.history
-        await again.steps(2)
-        told = await status(address)
-    assert fake.problems == []
-    assert (told["failures"], told["last_failure"]) == (2, "SessionInUseError")
-
-
 KEYS = {
     "authorization": "Bearer planted-1-authorization",
     "x-api-key": "planted-2-x-api-key",
@@ -168,15 +151,23 @@ async def grown(path: str, address: str) -> bytes:
 @pytest.mark.parametrize(
     ("path", "in_stream"), [(MESSAGES, False), (COMPLETIONS, False), (COMPLETIONS, True), (RESPONSES, True)]
 )
-async def test_what_nothing_helps_against_is_passed_on(path, in_stream):
+async def test_what_nothing_helps_against_is_passed_on_and_costs_no_later_request(path, in_stream):
+    """Whatever is sent is refused, with words about the window: later requests are not made shorter for it."""
     async with between(Fake(refuses_in_stream=in_stream)) as (fake, address):
-        body = await grown(path, address)
-        fake.most_tokens, before = 5, len(fake.seen)
-        answer = await post(address, path, body)
-    assert answer.status_code == (200 if in_stream else 400)
-    assert b"too long" in answer.content or b"maximum context length" in answer.content
-    assert b"error" in answer.content
-    assert len(fake.seen) <= before + 2
+        body, fake.most_tokens = await grown(path, address), 5
+        before = len(fake.seen)
+        for _ in range(3):
+            answer = await post(address, path, body)
+            assert answer.status_code == (200 if in_stream else 400)
+            assert b"too long" in answer.content or b"maximum context length" in answer.content
+            assert b"error" in answer.content
+        assert len(fake.seen) <= before + 2 * 3
+        fake.most_tokens = 10**9
+        for _ in range(2):
+            assert b"answer" in (await post(address, path, body)).content
+        told = await status(address)
+    assert (told["failures"], told["records"][-1]["activation"]) == (0, None)
+    assert in_stream or len(fake.seen[-1]["raw"]) == len(fake.seen[0]["raw"])
 
 
 async def test_words_about_length_behind_content_are_content():
@@ -189,24 +180,6 @@ async def test_words_about_length_behind_content_are_content():
     async with between(Fake(behave=pieces)) as (fake, address):
         answer = await post(address, COMPLETIONS, request_of("chat/completions", 0))
     assert (answer.status_code, answer.content, len(fake.seen)) == (200, words, 1)
-
-
-async def test_an_error_that_only_sounds_like_it_costs_no_later_request():
-    """Whatever is sent is refused, with words about the window: later requests are not made shorter for it."""
-    async with between() as (fake, address):
-        client = AnthropicAgent(address)
-        await client.steps(10)
-        fake.most_tokens = 5
-        for _ in range(3):
-            with pytest.raises(anthropic.BadRequestError):
-                await client.step("go on")
-            client.history.pop()
-        fake.most_tokens = 10**9
-        await client.steps(6)
-        told = await status(address)
-    assert told["failures"] == 0
-    assert len(fake.seen) <= 10 + 2 * 3 + 6
-    assert {record["activation"] for record in told["records"][-5:]} == {None}
 
 
 WORDS: list[tuple[int, Any]] = [  # as providers, gateways and local servers tell that a request is too long

@@ -70,6 +70,9 @@ async def test_a_plug_in_gets_its_own_messages_by_place_and_summaries_for_the_re
         grown = await ask(address, [*said, assistant("All is read.")])
         shorter = (await ask(address, [*said[:7], user("word " * 20_000)], "other"))[-1]
         told = await status(address)
+    async with service(budget=None) as (_, address):  # then it is that of the model as the client knows it
+        assert await ask(address, said, "one", context_window=100_000) is None
+        assert await ask(address, said, "two", context_window=9_000, max_tokens=1_000) is not None
     assert grown == [*items, {"at": len(said)}]  # views grow at their end
     places = [item["at"] for item in items if "at" in item]
     assert places == sorted(places)
@@ -97,13 +100,6 @@ async def test_a_compaction_is_one_text_and_the_log_goes_on_behind_it(tmp_path):
         told = await status(address)
     assert "Never push to main" in again[0]["content"]
     assert [session["messages"] for session in told["sessions"]] == [len(said) + 1]
-
-
-async def test_the_budget_is_that_of_the_model_as_the_client_knows_it():
-    said = history(40)
-    async with service(budget=None) as (_, address):
-        assert await ask(address, said, "one", context_window=100_000) is None
-        assert await ask(address, said, "two", context_window=9_000, max_tokens=1_000) is not None
 
 
 async def test_a_line_about_messages_that_no_log_has_or_its_log_holds_no_longer_changes_nothing(tmp_path):

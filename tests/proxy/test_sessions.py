@@ -109,14 +109,18 @@ async def test_titles_agents_inside_a_client_and_counts_of_tokens_are_apart():
     assert last == "high_water" or begins_with(newest["body"]["messages"], histories(fake.seen)[9])
 
 
-async def test_two_unnamed_clients_that_begin_alike_are_two_sessions():
+async def test_two_unnamed_clients_that_begin_alike_are_two_sessions_also_resumed_without_their_fields_of_null():
     async with between(budget=BUDGET) as (_, address):
         clients = [ChatAgent(address), ChatAgent(address)]
         for step in range(8):
             for client in clients:
                 await client.step(f"step {step}")
+                client.history[-1] |= {"refusal": None}
+        for client in clients:
+            client.history = [{name: each[name] for name in each if name != "refusal"} for each in client.history]
+            await client.step("and now?")
         told = await status(address)
-    assert len(told["sessions"]) == 2
+    assert [one["cost"] for one in told["sessions"]] == [None] * 2  # the price of this model is not known
     assert {record["activation"] for record in told["records"]} <= {None, "high_water"}
 
 
@@ -137,19 +141,6 @@ async def test_a_client_that_moves_its_files_and_a_reminder_to_the_end_has_one_s
     assert fake.problems == []
     assert sum(record["activation"] == "high_water" for record in told["records"]) < 4
     assert len({each["session"] for each in told["records"]}) == 1
-
-
-async def test_a_session_resumed_without_its_fields_of_null_goes_on():
-    async with between(budget=BUDGET) as (_, address):
-        client = ChatAgent(address)
-        for step in range(8):
-            await client.step(f"step {step}")
-            client.history[-1] |= {"refusal": None}
-        client.history = [{name: each[name] for name in each if name != "refusal"} for each in client.history]
-        await client.step("and now?")
-        told = await status(address)
-    assert [one["cost"] for one in told["sessions"]] == [None]  # the price of this model is not known
-    assert {record["activation"] for record in told["records"]} <= {None, "high_water"}
 
 
 async def test_shadow_changes_nothing_asks_no_model_and_tells_what_it_would_do():
