@@ -79,11 +79,17 @@ class Plan(NamedTuple):
     tail: Tail
     pins: tuple[TailItem, ...] = ()  # chosen for it
     reason: Reason | None = None  # of a view that only begins differently: it covers the same past
+    whole: int = 0  # tokens that are shown of the newest group beyond what long messages may take
 
     @property
     def tokens(self) -> int:
         """Cost of the view beside its system rows."""
         return self.state.head_tokens + self.tail.tokens
+
+    @property
+    def cut_short(self) -> int:
+        """Tokens that the newest message lacks."""
+        return self.tail.items[-1].left_out if self.tail.items else 0
 
 
 @dataclass
@@ -118,7 +124,8 @@ class NextView:
 
         # what the newest message lacks though an activation would make room for it, which it may have by now
         newest = tail.items[-1] if tail.items and not self.only_looks else None
-        fits_whole = newest is not None and newest.tokens + newest.left_out <= room.newest_share
+        most = max(room.newest_share, room.tokens - state.head_tokens)
+        fits_whole = newest is not None and newest.tokens + newest.left_out <= most
         self.cut_short = newest.left_out if newest is not None and fits_whole else 0
         self.is_widened = room.tokens > tail.room.tokens and (tail.room.is_bare or self.cut_short > 0)
 
@@ -240,17 +247,18 @@ class NextView:
         if since != WHOLE_GROUPS:  # each of few messages
             room = replace(room, cap=int(MESSAGE_SHARE * room.shared))
 
-        # whole stay the newest groups in a third of the room, or the newest one in little more; none where it is tight
+        # whole stay the newest groups in a third of the room, or the newest one in its share, or in what the header
+        # leaves of the room; none where it is tight
         stop, length = cut.stop, len(log)
-        whole = Whole(length, length)
+        whole, newest, beyond = Whole(length, length), length, 0
         if not squeeze and length > stop:
             first = bisect_left(log.tokens, log.tokens[length] - 1 / 3 * room.shared, lo=stop, hi=length)
             if first < length and (begun := log.group_start(first)) < first:
                 first = log.group_stop(begun)
-            newest, _ = log.newest_group
+            newest = max(stop, log.newest_group[0])
             if newest < first and log.tokens[length] - log.tokens[newest] <= room.newest_share:
                 first = newest
-            whole = Whole(max(stop, first), length)
+            whole = Whole(first, length)
         while True:
             tail = Tail(stop, room, sources.price, log.bounds(), since=since, whole=whole)
             # where it is tight, ephemeral messages give way, those before the first group or all; but never the newest
@@ -266,18 +274,26 @@ class NextView:
                 made, pins = write_head(
                     sources, state, cut, tail, staying, memories=self.memories, topic=self.topic, native=native
                 )
+            if newest < whole.first:
+                beyond = sum(item.left_out for item in tail.items if item.seq >= newest)
+                if made.head_tokens + tail.tokens + beyond <= room.tokens:
+                    whole, newest = whole._replace(first=newest), length
+                    tail = Tail(stop, room, sources.price, log.bounds(), since=since, whole=whole)
+                    extend_tail(log, tail, room.tokens)
+                else:
+                    beyond = 0
             if room.squeeze != TIGHT or since != WHOLE_GROUPS or made.head_tokens + tail.tokens <= room.tokens:
                 break
             stays = log.staying(stop, length)  # all are cut to the same length
             costs = [log.cost(at) for at in range(stop, length) if at not in stays]
             level = water_level([*costs, inf], room.shared / 2)  # and one more fits; pins and the header take less
             room = replace(room, squeeze=room.squeeze + 2, cap=max(4, int(level)))
-        tail.whole = tail.whole._replace(tokens=max(0, int(room.high - made.head_tokens)))
+        tail.whole = tail.whole._replace(tokens=max(0, int(room.tokens - made.head_tokens)))
         shape = {"squeeze": room.squeeze, "cap": room.cap, "staying": room.staying, **cut._asdict(), "held_at": 0}
         shown = {"since": tail.since, "bounds": tail.bounds, "whole": tail.whole}
         known = {field: getattr(state, field) for field in ("keep_from", "interruptions", "counter")}
         made = msgspec.structs.replace(made, room=room.tokens, **shape, **shown, **known)
-        return Plan(made, tail, pins)
+        return Plan(made, tail, pins, whole=beyond)
 
 
 def plan_activation(now: NextView) -> Plan | None:
@@ -322,11 +338,15 @@ def plan_activation(now: NextView) -> Plan | None:
         plan = first(now.wanted(), lambda plan: plan.tokens <= tokens and differs(plan))
         plan = plan or first(now.covered(), lambda plan: differs(plan) and (plan.tokens <= tokens or not keeps))
     elif is_due:
-        # of plans that free `min_free`, the first that leaves the view well below the high water, or the smallest
+        # of plans that free `min_free`, or show the newest message whole, the first that leaves the view well below the
+        # high water, or the smallest
         for made in map(now.plan, now.cuts_of_summaries):
-            if tokens + now.cut_short - made.tokens >= room.min_free and made.tokens <= room.tokens:
+            lacks = made.cut_short if now.cut_short else 0
+            is_whole = now.cut_short > 0 == lacks
+            frees = tokens + now.cut_short - made.tokens - lacks
+            if (is_whole or frees >= room.min_free) and made.tokens <= room.tokens:
                 plan = made if plan is None or made.tokens < plan.tokens else plan
-                if made.tokens <= room.high - room.min_free:
+                if is_whole or made.tokens <= room.high - room.min_free:
                     plan = made
                     break
         if plan is not None and now.reason is None and now.lacks_summaries(plan):
@@ -399,13 +419,19 @@ def _overflow(now: NextView) -> Plan | None:
     last = now.cuts(mark.stop for mark in now.tail.marks[-2:] if mark.stop > now.state.stop)
     cuts = [*cuts, *(last if len(log) > log.group_ends[-1] else last[:-1])]
     best: Plan | None = None
+    loose: Plan | None = None  # as little squeezed, but too full, or with the newest message cut
     for squeeze, gives_way in ((0, False), (0, True), (TIGHT, False)):
+        if squeeze and loose is not None:
+            return loose
         for cut in cuts:
             plan = now.plan(cut, squeeze, gives_way=gives_way)
             if gives_way and plan.state.nodes and plan.state.nodes[0].form == "line":
                 continue  # the past would be left out
-            if plan.tokens <= plan.tail.room.high - room.min_free:
+            is_well = plan.tokens - plan.whole <= plan.tail.room.high - room.min_free
+            if is_well and (squeeze or not plan.cut_short):
                 return plan
+            if is_well or (not (squeeze or plan.cut_short) and plan.tokens <= room.tokens):
+                loose = plan if loose is None or loose.cut_short > plan.cut_short == 0 else loose
             if plan.tokens <= room.tokens and (best is None or plan.tokens < best.tokens):
                 best = plan
     if best is not None:

@@ -119,7 +119,7 @@ class Room:
         share = settings.high_water
         self.high = self.staying + (min(HIGH_WATER * shared, early) if share is None else share * shared)
         self.takes_ends = tokens >= ENDS_FROM if settings.natural_ends is None else settings.natural_ends
-        self.newest_share = 0.0 if self.squeeze else 0.4 * shared
+        self.newest_share = 0.0 if self.squeeze else (HIGH_WATER - HEADER_TARGET) * shared
 
         # a header may take its share; above its target more of it is merged
         least = 0.0 if self.gives_way else 1 / squeezed
@@ -662,8 +662,8 @@ REASON_WORDS: dict[str, str] = {
 
 class ActivationReport(NamedTuple):
     """What an activation did; tokens are those of the whole view. `freed` is below 0 where all that an activation did
-    was to add a note about a topic. `raw` and `kept` count what stays word for word where more is covered; `raw` also
-    where nothing is done, for these messages were to stay so."""
+    was to add a note about a topic, or to show the newest message whole. `raw` and `kept` count what stays word for
+    word where more is covered; `raw` also where nothing is done, for these messages were to stay so."""
 
     activated: bool
     reason: Reason

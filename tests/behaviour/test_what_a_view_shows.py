@@ -36,6 +36,20 @@ async def test_the_first_request_stands_before_the_summaries_and_the_newest_mess
     assert last.stable_prefix_messages == len(view)
 
 
+@pytest.mark.parametrize("share", [0.3, 0.45, 0.5, 0.55, 0.6])
+@pytest.mark.parametrize("steps", [4, 60])
+async def test_what_was_just_read_is_whole_wherever_it_fits_beside_the_header(steps: int, share: float):
+    def step(id: str, tokens: int) -> list[Message]:
+        return [call("openai", (id, "read_file", {})), result("openai", id, words(random.Random(id), tokens))]
+
+    log = [user("Mend the importer."), *(message for at in range(steps) for message in step(f"c{at}", 120))]
+    async with begun(log, every=1, max_tokens=4_000) as context:
+        for message in (*step("new", int(share * 4_000)), assistant("I have read it.")):
+            await context.add_message(message)
+            assert (await context.get_messages_for_request())[-1] == message
+        assert bool(context.activations()) == (steps == 60)
+
+
 # Pins, by a call and durable, and standing rules that nothing pushes out.
 
 LOG = session(7, 200, size=30)
