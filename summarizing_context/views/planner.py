@@ -124,8 +124,8 @@ class NextView:
 
         # what the newest message lacks though an activation would make room for it, which it may have by now
         newest = tail.items[-1] if tail.items and not self.only_looks else None
-        most = max(room.newest_share, room.tokens - state.head_tokens)
-        fits_whole = newest is not None and newest.tokens + newest.left_out <= most
+        for_newest = max(room.newest_share, room.tokens - state.head_tokens)
+        fits_whole = newest is not None and newest.tokens + newest.left_out <= for_newest
         self.cut_short = newest.left_out if newest is not None and fits_whole else 0
         self.is_widened = room.tokens > tail.room.tokens and (tail.room.is_bare or self.cut_short > 0)
 

@@ -19,10 +19,10 @@ from tests.behaviour.contexts import fill
 from tests.cli.commands import write_transcript
 from tests.privacy import open_to_others
 from tests.providers import test_ask_command
-from tests.providers.asking import JUDGE, WRITER, answering, kind_of
 from tests.providers.protocols import completion
 from tests.providers.serve import kept_prompt, serving_apart
 from tests.providers.server import Answer, ProviderServer, Request
+from tests.providers.test_ask_command import JUDGE, WRITER, answering, kind_of
 
 
 @pytest.fixture(autouse=True)
