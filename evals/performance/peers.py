@@ -14,8 +14,8 @@ import json
 import tempfile
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from rich.console import Console
@@ -41,20 +41,23 @@ OUT = Path(__file__).with_name("results") / "peers.json"
 
 
 async def views_of_ours(messages: Sequence[Message], sizes: Sequence[int], *, by_model: bool) -> list[str]:
-    """Return a view of ours for each size, as text: the largest of at most so many tokens that a budget gives."""
+    """Return a view of ours for each size, as text: the largest of at most so many tokens that a budget gives. Each is
+    the first of its session, for another of a session would begin with what is shown already."""
     model = FakeModel(0.0, write=Reader(messages), max_tokens=CHAT_SUMMARY)
-    settings = Settings(store=":memory:", max_tokens=BUDGET, start_at=0.0, idle_after="never", breaker_failures=1_000)
     summarizer, found = ByFakeModel(model) if by_model else None, list[str]()
-    async with open_context(settings, summarizer=summarizer, count_tokens=text_tokens) as context:
-        await context.set_messages(messages)
-        await context.wait_idle()
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        shared = Settings(store=Path(folder) / "ours.db", start_at=0.0, idle_after="never", breaker_failures=1_000)
         for place, size in enumerate(sizes):
             best, low, high = (0, ""), size, 4 * size
             for attempt in range(SEARCH):  # a view that has just been shortened is smaller than its budget
-                budget = low if attempt < 2 else (low + high) // 2  # what the first view lacks is in the second
-                provider = SimpleNamespace(name=f"{place}-{attempt}")
-                view = await context.get_messages_for_request(token_budget=budget, provider=provider)
-                await context.wait_idle()
+                budget = (low + high) // 2 if attempt else low
+                settings = replace(shared, session_id=f"{place}-{attempt}", max_tokens=budget)
+                async with open_context(settings, summarizer=summarizer, count_tokens=text_tokens) as context:
+                    await context.set_messages(messages)
+                    await context.wait_idle()
+                    await context.get_messages_for_request()  # what it lacks is in the next one
+                    await context.wait_idle()
+                    view = await context.get_messages_for_request()
                 tokens = sum(map(message_tokens, view))
                 if tokens <= size:
                     best, low = max(best, (tokens, "\n".join(map(wire, view)))), budget
