@@ -368,7 +368,7 @@ def price_lines(spent: Sequence[Spent], proposals: int = 0) -> list[str]:
         found.append(f"{some}, each tried on all sessions: {calls:,} calls at most")
         if first.estimated_cost is not None and first.calls:  # a proposal costs about what its trial does
             found[-1] += f", about {dollars(first.estimated_cost * calls / first.calls)} in all"
-        found[-1] += "; max_calls stops them."
+        found[-1] += "; --max-calls (max_calls) stops them."
     if cost is not None:
         found.append(f"In all {dollars(cost)}{' without the proposals' if proposals else ''}.")
     found.append("Tokens by the built-in estimate, replies as long as their cap; hidden thinking is not counted.")
