@@ -80,16 +80,12 @@ class Plan(NamedTuple):
     pins: tuple[TailItem, ...] = ()  # chosen for it
     reason: Reason | None = None  # of a view that only begins differently: it covers the same past
     whole: int = 0  # tokens that are shown of the newest group beyond what long messages may take
+    cut_short: int = 0  # tokens that the newest group lacks
 
     @property
     def tokens(self) -> int:
         """Cost of the view beside its system rows."""
         return self.state.head_tokens + self.tail.tokens
-
-    @property
-    def cut_short(self) -> int:
-        """Tokens that the newest message lacks."""
-        return self.tail.items[-1].left_out if self.tail.items else 0
 
 
 @dataclass
@@ -122,11 +118,10 @@ class NextView:
         self.to_summarize: Plan | None = None
         self.takes_end = False  # the plan is for the end of a piece of work
 
-        # what the newest message lacks though an activation would make room for it, which it may have by now
-        newest = tail.items[-1] if tail.items and not self.only_looks else None
+        # what the newest group lacks though an activation would make room for it, which it may have by now
+        held, lacks = (0, 0) if self.only_looks else tail.lacking(self.log.newest_group[0])
         for_newest = max(room.newest_share, room.tokens - state.head_tokens)
-        fits_whole = newest is not None and newest.tokens + newest.left_out <= for_newest
-        self.cut_short = newest.left_out if newest is not None and fits_whole else 0
+        self.cut_short = lacks if held + lacks <= for_newest else 0
         self.is_widened = room.tokens > tail.room.tokens and (tail.room.is_bare or self.cut_short > 0)
 
         # the view cannot be sent, or shows less than there is room for only because it could not before; it is above
@@ -275,7 +270,7 @@ class NextView:
                     sources, state, cut, tail, staying, memories=self.memories, topic=self.topic, native=native
                 )
             if newest < whole.first:
-                beyond = sum(item.left_out for item in tail.items if item.seq >= newest)
+                _, beyond = tail.lacking(newest)
                 if made.head_tokens + tail.tokens + beyond <= room.tokens:
                     whole, newest = whole._replace(first=newest), length
                     tail = Tail(stop, room, sources.price, log.bounds(), since=since, whole=whole)
@@ -293,7 +288,7 @@ class NextView:
         shown = {"since": tail.since, "bounds": tail.bounds, "whole": tail.whole}
         known = {field: getattr(state, field) for field in ("keep_from", "interruptions", "counter")}
         made = msgspec.structs.replace(made, room=room.tokens, **shape, **shown, **known)
-        return Plan(made, tail, pins, whole=beyond)
+        return Plan(made, tail, pins, whole=beyond, cut_short=tail.lacking(log.newest_group[0])[1])
 
 
 def plan_activation(now: NextView) -> Plan | None:
@@ -325,6 +320,9 @@ def plan_activation(now: NextView) -> Plan | None:
     plan: Plan | None = None
     if is_due and now.overflows:
         plan = _overflow(now)
+        is_bare, asked = now.tail.room.is_bare, now.reason is not None or now.has_too_many
+        if plan is not None and plan.cut_short and tokens <= room.tokens and not (is_bare or asked):
+            plan = None  # the room is larger, but not enough for the newest messages
     elif is_due and now.topic is not None:
         plan = first(
             [*now.wanted(), *now.covered()],
@@ -344,7 +342,8 @@ def plan_activation(now: NextView) -> Plan | None:
             lacks = made.cut_short if now.cut_short else 0
             is_whole = now.cut_short > 0 == lacks
             frees = tokens + now.cut_short - made.tokens - lacks
-            if (is_whole or frees >= room.min_free) and made.tokens <= room.tokens:
+            is_full = tokens > room.high or now.has_too_many or now.reason is not None
+            if (is_whole or (is_full and frees >= room.min_free)) and made.tokens <= room.tokens:
                 plan = made if plan is None or made.tokens < plan.tokens else plan
                 if is_whole or made.tokens <= room.high - room.min_free:
                     plan = made
@@ -419,7 +418,8 @@ def _overflow(now: NextView) -> Plan | None:
     last = now.cuts(mark.stop for mark in now.tail.marks[-2:] if mark.stop > now.state.stop)
     cuts = [*cuts, *(last if len(log) > log.group_ends[-1] else last[:-1])]
     best: Plan | None = None
-    loose: Plan | None = None  # as little squeezed, but too full, or with the newest message cut
+    loose: Plan | None = None  # as little squeezed, but with long newest messages cut, or too full with them
+    is_long = log.tokens[len(log)] - log.tokens[log.newest_group[0]] > room.message_share
     for squeeze, gives_way in ((0, False), (0, True), (TIGHT, False)):
         if squeeze and loose is not None:
             return loose
@@ -430,7 +430,7 @@ def _overflow(now: NextView) -> Plan | None:
             is_well = plan.tokens - plan.whole <= plan.tail.room.high - room.min_free
             if is_well and (squeeze or not plan.cut_short):
                 return plan
-            if is_well or (not (squeeze or plan.cut_short) and plan.tokens <= room.tokens):
+            if is_well or (is_long and not (squeeze or plan.cut_short) and plan.tokens <= room.tokens):
                 loose = plan if loose is None or loose.cut_short > plan.cut_short == 0 else loose
             if plan.tokens <= room.tokens and (best is None or plan.tokens < best.tokens):
                 best = plan

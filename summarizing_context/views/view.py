@@ -14,6 +14,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Container, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import takewhile
 from math import inf
 from typing import Any, Literal, NamedTuple
 
@@ -413,6 +414,7 @@ class TailItem(NamedTuple):
     tokens: int
     left_out: int  # tokens that shrinking left out
     repairs: tuple[Repair, ...]
+    passes: bool = False  # ephemeral
 
 
 def shown_within(
@@ -506,6 +508,13 @@ class Tail:
         """Return the mark at the end of the group that ends with entry `stop - 1`."""
         return self.marks[bisect_left(self.marks, stop, key=lambda mark: mark.stop)]
 
+    def lacking(self, start: int) -> tuple[int, int]:
+        """Return the tokens shown of the entries from `start` on, and those left out; no ephemeral ones, which are
+        never whole."""
+        newest = takewhile(lambda item: item.seq >= start, reversed(self.items))
+        items = [item for item in newest if not item.passes]
+        return sum(item.tokens for item in items), sum(item.left_out for item in items)
+
     def after(self, stop: int) -> int:
         """Return the tokens of the tail if it were cut at `stop`, which is the end of a shown group."""
         return self.tokens - self.mark(stop).tokens
@@ -564,7 +573,7 @@ class Tail:
         if piece.passing > cap and str(piece.message.get("content")).startswith("<recalled "):
             return 0
         item = shown_within(piece, cost, cap, self.price, mute=self.room.is_bare, thinking=thinking)
-        self.items.append(item)
+        self.items.append(item if piece.passing < 0 else item._replace(passes=True))
         self.tokens += item.tokens
         return item.tokens
 

@@ -50,6 +50,25 @@ async def test_what_was_just_read_is_whole_wherever_it_fits_beside_the_header(st
         assert bool(context.activations()) == (steps == 60)
 
 
+@pytest.mark.parametrize("sizes", [(1_900, 40), (40, 1_900), (1_200, 1_200)])
+async def test_results_of_one_step_are_whole_in_any_order_and_a_growing_budget_is_no_reason_to_activate(
+    sizes: tuple[int, int],
+):
+    log = [user("Mend the importer.")]
+    for at in range(20):
+        log += [call("openai", (f"c{at}", "read_file", {})), result("openai", f"c{at}", words(random.Random(at), 120))]
+    for tokens, whole in ((sizes, True), ((1_200, 2_900), False)):
+        made = call("openai", ("a", "read_file", {}), ("b", "read_file", {}))
+        results = [result("openai", id, words(random.Random(id), each)) for id, each in zip("ab", tokens, strict=True)]
+        async with begun(log, every=1, max_tokens=4_000) as context:
+            await fill(context, (made, *results))
+            assert ((await context.get_messages_for_request())[-3:] == [made, *results]) == whole
+            before = len(context.activations())
+            for budget in range(4_001, 4_012):
+                await context.get_messages_for_request(token_budget=budget)
+            assert len(context.activations()) <= before + whole
+
+
 # Pins, by a call and durable, and standing rules that nothing pushes out.
 
 LOG = session(7, 200, size=30)
