@@ -245,12 +245,13 @@ class NextView:
         # whole stay the newest groups in a third of the room, or the newest one in its share, or in what the header
         # leaves of the room; none where it is tight
         stop, length = cut.stop, len(log)
+        group = max(stop, log.newest_group[0])  # where the newest one begins
         whole, newest, beyond = Whole(length, length), length, 0
         if not squeeze and length > stop:
             first = bisect_left(log.tokens, log.tokens[length] - 1 / 3 * room.shared, lo=stop, hi=length)
             if first < length and (begun := log.group_start(first)) < first:
                 first = log.group_stop(begun)
-            newest = max(stop, log.newest_group[0])
+            newest = group
             if newest < first and log.tokens[length] - log.tokens[newest] <= room.newest_share:
                 first = newest
             whole = Whole(first, length)
@@ -288,7 +289,7 @@ class NextView:
         shown = {"since": tail.since, "bounds": tail.bounds, "whole": tail.whole}
         known = {field: getattr(state, field) for field in ("keep_from", "interruptions", "counter")}
         made = msgspec.structs.replace(made, room=room.tokens, **shape, **shown, **known)
-        return Plan(made, tail, pins, whole=beyond, cut_short=tail.lacking(log.newest_group[0])[1])
+        return Plan(made, tail, pins, whole=beyond, cut_short=tail.lacking(group)[1])
 
 
 def plan_activation(now: NextView) -> Plan | None:
