@@ -94,13 +94,15 @@ async def test_no_view_of_a_reopened_session_ends_in_a_call(shape, lines, answer
 async def test_what_a_view_has_shown_stays_when_a_result_comes_after_its_stand_in(shape: str, tmp_path: Path):
     """Also in later processes, and where a restart falls between the stand-in and the result."""
     old = [said(number, "as before, " * 60) for number in range(80)]
-    async with opened(tmp_path, *old, TASK, calling(shape, "a", "b")):
+    async with opened(tmp_path, *old) as context:  # an activation and the end of its segment are kept before the calls
+        await context.summarize(4)
+        await context.wait_idle()
+    async with opened(tmp_path, TASK, calling(shape, "a", "b")):
         pass
     shown: list[Message] = []
     for late in ("", "a", "", "b", ""):
         async with opened(tmp_path, start_at=1.0) as context:  # without background work, which keeps the state as well
-            if not shown:
-                await context.summarize(4)
+            assert context.activations()
             for _ in range(2):
                 view = await context.get_messages_for_request()
                 assert view[: len(shown)] == shown, late
