@@ -127,7 +127,7 @@ async def test_a_claim_ends_with_its_block_its_deadline_or_the_lease_of_its_host
 
 
 async def test_a_view_is_made_while_the_server_answers_nothing_and_of_a_session_that_was_lost(address, caplog):
-    """A lost session is told in one line, however many views are made."""
+    """Warn once of a lost session, however many views are made."""
     async with open_context(Settings(store=address, session_id="s", max_tokens=4_000)) as context:
         await pool.talk(context, 44)
         assert await context.wait_idle(60)
