@@ -270,14 +270,15 @@ class NextView:
                 made, pins = write_head(
                     sources, state, cut, tail, staying, memories=self.memories, topic=self.topic, native=native
                 )
-            if newest < whole.first:
-                _, beyond = tail.lacking(newest)
-                if made.head_tokens + tail.tokens + beyond <= room.tokens:
-                    whole, newest = whole._replace(first=newest), length
-                    tail = Tail(stop, room, sources.price, log.bounds(), since=since, whole=whole)
-                    extend_tail(log, tail, room.tokens)
-                else:
-                    beyond = 0
+            if newest < whole.first and (lacks := tail.lacking(newest))[1]:
+                before, rest = tail.tokens, made.head_tokens + tail.tokens - lacks[0]
+                whole = Whole(newest, length)
+                if rest + sum(lacks) > room.tokens:
+                    costs = [log.cost(at) for at in range(newest, length)]
+                    whole = whole._replace(cap=max(1, int(water_level(costs, room.tokens - room.reserve - rest))))
+                tail = Tail(stop, room, sources.price, log.bounds(), since=since, whole=whole)
+                extend_tail(log, tail, room.tokens)
+                newest, beyond = length, tail.tokens - before
             if room.squeeze != TIGHT or since != WHOLE_GROUPS or made.head_tokens + tail.tokens <= room.tokens:
                 break
             stays = log.staying(stop, length)  # all are cut to the same length

@@ -119,6 +119,7 @@ class Room:
         early = max(0.85 * shared, HIGH_WATER * ENDS_FROM, self.low + self.min_free)
         share = settings.high_water
         self.high = self.staying + (min(HIGH_WATER * shared, early) if share is None else share * shared)
+        self.reserve = int(tokens - self.high + self.min_free)  # what an activation leaves free, and a cut message does
         self.takes_ends = tokens >= ENDS_FROM if settings.natural_ends is None else settings.natural_ends
         self.newest_share = 0.0 if self.squeeze else (HIGH_WATER - HEADER_TARGET) * shared
 
@@ -446,12 +447,13 @@ class Mark(NamedTuple):
 
 
 class Whole(NamedTuple):
-    """Which messages are shown whole though they are long: those that were the newest at an activation, and those that
-    came later, as long as the view has ample room."""
+    """Which messages are shown whole though they are long, or as far as there is room: those that were the newest at an
+    activation, and those that came later."""
 
     first: int = 0  # log entry
     stop: int = 0  # entries of the log at the activation
     tokens: int = 0  # of the tail, up to which later ones are shown whole
+    cap: int = 0  # tokens of one of the newest at the activation; 0 where they are whole
 
 
 @dataclass
@@ -536,9 +538,12 @@ class Tail:
         if stays and self._open_staying + cost <= self.room.staying_cap:
             self._open_staying += self.append(piece, cost, cost)
             return
-        cap, uncut, is_cut = self.room.message_cap(self._open_tokens), self.whole, self.room.is_bare or is_note
-        if uncut.first <= piece.seq < uncut.stop or (piece.seq >= uncut.stop and self.tokens + cost <= uncut.tokens):
-            cap = cap if is_cut else max(cap, cost)
+        cap = share = self.room.message_cap(self._open_tokens)
+        uncut, is_cut = self.whole, self.room.is_bare or is_note
+        if not is_cut and piece.seq >= uncut.first:
+            left = int(uncut.tokens - self.tokens)
+            left = left if cost <= left else left - self.room.reserve
+            cap = max(cap, left if piece.seq >= uncut.stop else uncut.cap or cost)
         if cost <= cap or is_cut:
             self._open_tokens += self.append(piece, cost, cap)
             return
@@ -566,7 +571,7 @@ class Tail:
                 piece = Piece(piece.seq, silent, (*piece.repairs, "shrunk"))
             whole, cost = 0, self.price.message(piece.message)
         tokens = self.append(piece, cost, whole + min(max(0, cost - whole), cap), thinking=thinks)
-        self._open_tokens += min(tokens, max(cap, tokens - whole))
+        self._open_tokens += min(tokens, max(share, tokens - whole - (cap - share)))
 
     def append(self, piece: Piece, cost: int, cap: int, *, thinking: bool = False) -> int:
         """Show a piece of this cost within so many tokens, and return what it takes. A page of the past is not cut."""

@@ -13,7 +13,7 @@ from summarizing_context import PinNotFoundError, Settings, StoreReadOnlyError, 
 from summarizing_context.testing import ScriptedSummarizer, default_summary
 from tests.behaviour import contexts
 from tests.behaviour.contexts import begun, fill, said
-from tests.laws.builders import Message, assistant, call, result, session, system, user, words
+from tests.laws.builders import Message, assistant, call, count, result, session, system, user, words
 
 
 async def test_the_first_request_stands_before_the_summaries_and_the_newest_message_at_the_end():
@@ -48,6 +48,24 @@ async def test_what_was_just_read_is_whole_wherever_it_fits_beside_the_header(st
             await context.add_message(message)
             assert (await context.get_messages_for_request())[-1] == message
         assert bool(context.activations()) == (steps == 60)
+
+
+@pytest.mark.parametrize("steps", [4, 60])
+async def test_what_was_just_read_and_fits_nowhere_takes_what_an_activation_may_leave(steps: int):
+    log = [user("Mend the importer.")]
+    for at in range(steps):
+        log += [call("openai", (f"c{at}", "read_file", {})), result("openai", f"c{at}", words(random.Random(at), 120))]
+    file = words(random.Random(0), 6_000)
+    async with begun(log, every=1, max_tokens=4_000) as context:
+        await fill(context, (call("openai", ("new", "read_file", {})), result("openai", "new", file)))
+        view = await context.get_messages_for_request()
+        assert file.startswith(str(view[-1]["content"]).partition("[…")[0].strip())
+        assert count(str(view[-1]["content"])) > 0.35 * 4_000
+        assert context.last_view is not None
+        assert context.last_view.tokens <= 0.8 * 4_000
+        for at in range(3):  # there is room to go on in
+            await context.add_message(assistant(f"Looked at it {at}."))
+            assert (await context.get_messages_for_request())[: len(view)] == view
 
 
 @pytest.mark.parametrize("sizes", [(1_900, 40), (40, 1_900), (1_200, 1_200)])

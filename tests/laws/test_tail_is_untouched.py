@@ -39,7 +39,7 @@ async def test_a_huge_message_is_shrunk_from_its_first_showing_on_and_always_the
         first = await judge.view()
         statistics = judge.context.statistics()
         assert judge.repairs["shrunk"] == 1 <= statistics.repairs["shrunk"]
-        assert statistics.elided_tokens > 4_000
+        assert statistics.elided_tokens > 2_800
         shown = first[2] if len(rows) == 1 or "argument" in place else first[3]
         said = plain_text(shown["content"])
         if "argument" in place:
@@ -50,7 +50,7 @@ async def test_a_huge_message_is_shrunk_from_its_first_showing_on_and_always_the
         assert said.startswith("BEGINNING of it. ")
         assert said.endswith(" the very END")
         assert "tokens left out" in said
-        assert count(said) <= 1_000
+        assert 2_400 <= count(said) <= 0.8 * 4_000  # of the room, as an activation leaves it
         await judge.add(user("and then?"))
         assert canonical((await judge.view())[: len(first)]) == canonical(first)
 
