@@ -239,7 +239,7 @@ def shell_line(command: str, *arguments: object, store: str | Path) -> str:
     return shlex.join((PROGRAM, command, *map(str, arguments), "--store", shown_store(store)))
 
 
-def told_lines(skipped: Sequence[str], unreadable: Sequence[Exception] = (), notes: Sequence[str] = ()) -> list[str]:
+def told_lines(skipped: Sequence[str], unreadable: Iterable[object] = (), notes: Sequence[str] = ()) -> list[str]:
     """Return remarks on lines that were skipped, the first of many, files that could not be read, and what is noted."""
     told = [*map(plain, skipped[:5]), *([f"{len(skipped) - 5} more"] if len(skipped) > 5 else [])]
     others = [f"not read: {plain(error)}" for error in unreadable] + [f"note: {plain(one)}" for one in notes]

@@ -137,6 +137,13 @@ class Run:
         """The settings of arms whose summaries a model writes."""
         return [arm.settings for arm in self.arms if arm.settings is not None and arm.asks_model]
 
+    @property
+    def plays(self) -> int:
+        """How often each log is played: for each arm with settings, and for recorded views of this package."""
+        recorded = self.dataset.recording.asked.values() if self.dataset.recording is not None else ()
+        named = {name for one in recorded for name in (views.OURS, *one.arms)} | {arm.name for arm in self.arms}
+        return len({arm.name for arm in self.arms if arm.settings} | named & {views.OURS, "extractive"}) or 1
+
     def price(self, watch: Callable[[str], None] = lambda _: None) -> list[cassettes.Spent]:
         """Return, by model, what is not recorded yet and what it will take. Nothing is sent."""
         work = partial(self.report, watch=watch)
