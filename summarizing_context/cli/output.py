@@ -9,6 +9,7 @@ import shlex
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
@@ -99,11 +100,14 @@ def tell(text: RenderableType) -> None:
     screen(stderr=True).print(text, soft_wrap=True)
 
 
+_OUTER: ContextVar[Callable[..., None] | None] = ContextVar("outer", default=None)  # the update of the bar around
+
+
 @contextmanager
 def progress(name: str, total: int | None, announced: str = "", times: int = 0) -> Iterator[Callable[..., None]]:
-    """Yield `update(text, steps=1)`, which moves a bar on a terminal; elsewhere print what is `announced`. Where no
-    total is known it shows for how long already; where no steps are, the text says so. Logs that are played so many
-    `times` move it with each message."""
+    """Yield `update(text="", steps=1, total=None)`, which moves a bar on a terminal; elsewhere print what is
+    `announced`. A total begins another stage. Where none is known, or it was too low, no remaining time is shown. Logs
+    that are played so many `times` move the bar with each message. Within another bar only the texts are shown."""
     from rich import progress as bars
 
     from summarizing_context.evaluation.replay import PLAYED
@@ -111,6 +115,9 @@ def progress(name: str, total: int | None, announced: str = "", times: int = 0) 
     console, done, played = screen(stderr=True), 0, 0.0
     if announced and not console.is_terminal:
         tell(announced)
+    if (outer := _OUTER.get()) is not None:
+        yield lambda text="", steps=1, total=None: outer(text, 0)
+        return
     clocks = (bars.TimeElapsedColumn(),) if total is None else (bars.MofNCompleteColumn(), bars.TimeRemainingColumn())
     shown = bars.TextColumn("{task.fields[text]}", markup=False)
     columns = (bars.TextColumn(name), bars.BarColumn(bar_width=24), *clocks, shown)
@@ -120,17 +127,24 @@ def progress(name: str, total: int | None, announced: str = "", times: int = 0) 
         def move(steps: int = 0, share: float = 0.0, **text: Any) -> None:
             nonlocal done, played
             done, played = done + steps, played + share / (times or 1)
-            bar.update(task, completed=max(done, min(played, total or played)), **text)
+            if (known := bar.tasks[task].total) is not None and done > known:
+                bar.tasks[task].total = known = None
+            bar.update(task, completed=max(done, min(played, known or played)), **text)
 
-        def update(text: str, steps: int | None = 1) -> None:
-            bar.tasks[task].total = None if steps is None else total
-            move(steps or 0, text=plain(text if steps is not None else f"{text}; no end is known", 60))
+        def update(text: str = "", steps: int = 1, total: int | None = None) -> None:
+            nonlocal done
+            if total is not None:
+                bar.reset(task, total=total)
+                done = 0
+            said: dict[str, Any] = {"text": plain(text, 60)} if text else {}
+            move(steps, **said)
 
-        before = PLAYED.set(lambda share: move(share=share) if times else None)
+        before = PLAYED.set(lambda share: move(share=share) if times else None), _OUTER.set(update)
         try:
             yield update
         finally:
-            PLAYED.reset(before)
+            PLAYED.reset(before[0])
+            _OUTER.reset(before[1])
 
 
 async def watched(work: Awaitable[T], name: str, total: int | None, done: Callable[[], int]) -> T:

@@ -264,7 +264,10 @@ class RecordOptions(ModelOptions):
         output.tell("\n".join(map(plain, price_lines(priced_work.spent, proposals))))
         check_keys()
         output.confirm("Send these requests?", self.yes, "sent")
-        done = priced_work.record(self.max_calls)
+        calls = [one.calls for one in priced_work.spent]
+        most = sum(calls) + proposals * (calls[0] + 1)
+        with output.progress("calls", most if self.max_calls is None else min(most, self.max_calls)) as update:
+            done = priced_work.record(self.max_calls, update)
         for one in priced_work.spent:
             output.tell(plain(f"Recorded with {one.words('calls')}"))
         return done
@@ -388,7 +391,7 @@ def ask(
         raise holds_no_message(log, own.format)
     for line in output.told_lines(found.unreadable):
         output.tell(line)
-    settings, total = own.load(call_timeout=300.0), 0  # the log is long, and so is what is marked
+    settings = own.load(call_timeout=300.0)  # the log is long, and so is what is marked
     own.need_model(settings)
     if judge_model is None:
         raise InputError("--judge-model: name the model that marks the answers, another than the one that asks")
@@ -397,14 +400,11 @@ def ask(
     judge = replace(settings, model=judge_model)
 
     def answer(replies: Cassette) -> bool | None:
-        nonlocal total
-        with TemporaryDirectory() as scratch:
+        with TemporaryDirectory() as scratch, output.progress("logs", 1, "", 2):
             to = Path(scratch) if replies.mode == "forecast" else out
             messages = [replies.scrub(message) for message in found.messages]
             recording = with_own_case(out, log, messages, cut=share, budget=budget, own=settings, to=to)
-            work = record(recording, replies, settings, judge, chosen, questions)
-            anyio.run(output.watched, work, "calls", total or None, lambda: replies.calls)
-        total = replies.calls
+            anyio.run(record, recording, replies, settings, judge, chosen, questions)
         return None if replies.mode == "forecast" else True  # nothing was written
 
     if isinstance(result := own.recorded(out / "cassette.jsonl", [settings, judge], answer), Result):

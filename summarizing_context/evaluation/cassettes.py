@@ -165,6 +165,7 @@ class Cassette(AbstractContextManager["Cassette"]):
         self._lines = _read(path)
         self._asking: defaultdict[str, anyio.Lock] = defaultdict(anyio.Lock)  # by key
         self.failure: errors.CassetteError | None = None  # why nothing more is sent
+        self.watch: Callable[[], None] = lambda: None  # called with each reply of a model
         self._failed: dict[str, Exception] = {}  # by key; what was asked again with success has not failed
 
     def __exit__(self, *_: object) -> None:  # sorted, equal recordings are equal bytes
@@ -235,6 +236,7 @@ class Cassette(AbstractContextManager["Cassette"]):
         spent.input_tokens += estimate if reply.input_tokens is None else reply.input_tokens
         spent.output_tokens += reply.output_tokens or 0
         spent.cached_tokens += reply.cached_tokens or 0
+        self.watch()
         return reply
 
     def check(self) -> None:
@@ -395,9 +397,10 @@ class PricedWork(Generic[T]):
             return self._assumed if is_whole else self._work(self._opened("replay"))
         return None
 
-    def record(self, max_calls: int | None = None) -> T:
-        """Return what it comes to, with all that is missing asked for and kept."""
+    def record(self, max_calls: int | None = None, watch: Callable[[], None] = lambda: None) -> T:
+        """Return what it comes to, with all that is missing asked for and kept. `watch` is called with each reply."""
         with self._opened("record", max_calls=max_calls) as replies:
+            replies.watch = watch
             done = self._work(replies)
         self.spent = prices_of(replies.spent, self._models)
         return done
