@@ -26,7 +26,8 @@ from summarizing_context.models import dollars
 from summarizing_context.settings import Settings, shown_store
 from summarizing_context.summarizers.prompts import Prompt, find, load, names, prompts_root
 from summarizing_context.summarizers.sdk import fenced
-from summarizing_context.transcripts import find_transcripts, holds_no_message, read_named, read_session
+from summarizing_context.transcripts import find_transcripts, read_named, read_session
+from summarizing_context.transcripts.formats import holds_no_message
 
 if TYPE_CHECKING:
     from summarizing_context.evaluation.cassettes import Cassette, Spent

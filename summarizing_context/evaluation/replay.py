@@ -37,7 +37,8 @@ from summarizing_context.messages.text import split_line
 from summarizing_context.messages.tokens import Price, choose_counter
 from summarizing_context.models import load_models
 from summarizing_context.settings import Settings, without_default_cap
-from summarizing_context.transcripts import AUTO, Transcript, holds_no_message, read_named
+from summarizing_context.transcripts import AUTO, Transcript, read_named
+from summarizing_context.transcripts.formats import holds_no_message
 
 TIMINGS = ("view_p50_ms", "view_p99_ms", "activation_p99_ms")  # all that two equal runs may differ in
 LAW_FIGURES = (

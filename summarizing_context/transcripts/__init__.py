@@ -4,22 +4,6 @@
 """
 
 from summarizing_context.transcripts.base import AUTO, Transcript
-from summarizing_context.transcripts.formats import (
-    FORMATS,
-    find_transcripts,
-    holds_no_message,
-    read,
-    read_named,
-    read_session,
-)
+from summarizing_context.transcripts.formats import FORMATS, find_transcripts, read, read_named, read_session
 
-__all__ = [
-    "AUTO",
-    "FORMATS",
-    "Transcript",
-    "find_transcripts",
-    "holds_no_message",
-    "read",
-    "read_named",
-    "read_session",
-]
+__all__ = ["AUTO", "FORMATS", "Transcript", "find_transcripts", "read", "read_named", "read_session"]
