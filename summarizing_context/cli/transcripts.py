@@ -265,8 +265,8 @@ class RecordOptions(ModelOptions):
         output.tell("\n".join(map(plain, price_lines(priced_work.spent, proposals))))
         check_keys()
         output.confirm("Send these requests?", self.yes, "sent")
-        calls = [one.calls for one in priced_work.spent]
-        most = sum(calls) + proposals * (calls[0] + 1)
+        first, *others = priced_work.spent
+        most = first.at_most(proposals) + sum(one.calls for one in others)
         with output.progress("calls", most if self.max_calls is None else min(most, self.max_calls)) as update:
             done = priced_work.record(self.max_calls, update)
         for one in priced_work.spent:
@@ -418,7 +418,7 @@ def score_tables(report: Report, gates: Sequence[Gate] = (), marked: str = "") -
     found, colours = dict[str, RenderableType](), {marked: "bold green", "passed": "green", "failed": "bold red"}
     for title, (heads, rows) in report.tables(gates).items():
         first, *figures = heads
-        with_ends = (1, 2) if title == "Arms" else range(1, 6 if len(heads) <= 5 else 1)
+        with_ends = range(2 if len(heads) > 8 else 1, 3 if title == "Arms" else 6 if len(heads) < 6 else 1)
         cells = (
             [f"{text} ({ends})" if ends and at in with_ends else text for at, (text, ends) in enumerate(row)]
             for row in rows

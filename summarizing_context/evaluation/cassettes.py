@@ -122,6 +122,10 @@ class Spent:
     estimated_cost: float | None = None  # US dollars
     priced: str = ""  # prices for a million tokens, and their date
 
+    def at_most(self, proposals: int) -> int:
+        """Return the calls with so many proposals, each of which is asked for and tried as what was priced."""
+        return self.calls + proposals * (self.calls + self.recorded + 1)
+
     def words(self, what: str = "requests") -> str:
         """Return all of it in a sentence."""
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(self.by_kind.items()))
@@ -357,7 +361,7 @@ def price_document(spent: Sequence[Spent], proposals: int = 0) -> dict[str, Any]
     """Return prices as JSON values; each of the proposals, which the first model writes, is tried as well."""
     rows, each = [asdict(one) for one in spent], [one.estimated_cost for one in spent]
     if proposals:
-        rows[0] |= {"proposals": proposals, "calls_at_most": rows[0]["calls"] + proposals * (rows[0]["calls"] + 1)}
+        rows[0] |= {"proposals": proposals, "calls_at_most": spent[0].at_most(proposals)}
     total = None if None in each else round(sum(filter(None, each)), 6)
     return {**(rows[0] if len(rows) == 1 else {"models": rows}), "estimated_cost": total}
 
@@ -366,7 +370,7 @@ def price_lines(spent: Sequence[Spent], proposals: int = 0) -> list[str]:
     """Return prices in words, at the end how they were estimated."""
     first, found, cost = spent[0], [one.words() for one in spent], price_document(spent)["estimated_cost"]
     if proposals:
-        calls, some = first.calls + proposals * (first.calls + 1), f"{proposals:,} proposal{'s' * (proposals > 1)}"
+        calls, some = first.at_most(proposals), f"{proposals:,} proposal{'s' * (proposals > 1)}"
         found.append(f"{some}, each tried on all sessions: {calls:,} calls at most")
         if first.estimated_cost is not None and first.calls:  # a proposal costs about what its trial does
             found[-1] += f", about {dollars(first.estimated_cost * calls / first.calls)} in all"

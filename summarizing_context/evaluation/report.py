@@ -352,7 +352,8 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
             for row in rows:
                 row.append((dollars(tuning.dollars.get(row[0][0])), ""))
             if len(tuning.tried) > 2 or tuning.chosen_on:
-                found["Tried"] = ["prompt", "score"], [[(name, ""), told(one)] for name, one in tuning.tried.items()]
+                where = "on choosing sessions" if tuning.chosen_on else "score"
+                found["Tried"] = ["prompt", where], [[(name, ""), told(one)] for name, one in tuning.tried.items()]
         if kinds := self.categories:
             kinds += [ABSENT] if self.points(self.first, "", ABSENT) else []
             scores = [[(kind, ""), *(told(self.score(arm, "", kind)) for arm in self.arms)] for kind in kinds]

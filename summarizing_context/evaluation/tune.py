@@ -326,8 +326,7 @@ def propose_by_gepa(trial: Trial, number: int) -> Iterator[Variant]:
         reflection_prompt_template=latest("proposal").render(current="<curr_param>", feedback="<side_info>"),
         reflection_minibatch_size=min(_MINIBATCH, len(sessions)),
     )
-    most = number * (len(sessions) + 2 * _MINIBATCH) + len(sessions)
-    engine = gepa.EngineConfig(max_metric_calls=most, parallel=False)
+    engine = gepa.EngineConfig(max_candidate_proposals=number, parallel=False)
     tracking = gepa.TrackingConfig(logger=SimpleNamespace(log=lambda message: None))  # the report tells what came of it
     config = gepa.GEPAConfig(engine=engine, reflection=reflection, tracking=tracking)
     gepa.optimize_anything(trial.old.text, evaluator=evaluate, dataset=sessions, config=config)
