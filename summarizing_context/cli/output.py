@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import shlex
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -145,19 +144,6 @@ def progress(name: str, total: int | None, announced: str = "", times: int = 0) 
         finally:
             PLAYED.reset(before[0])
             _OUTER.reset(before[1])
-
-
-async def watched(work: Awaitable[T], name: str, total: int | None, done: Callable[[], int]) -> T:
-    """Return what `work` comes to; meanwhile a bar shows how much is done."""
-    task, shown = asyncio.ensure_future(work), 0
-    try:
-        with progress(name, total) as update:
-            while not (await asyncio.wait([task], timeout=0.5))[0]:
-                update("", (now := done()) - shown)
-                shown = now
-        return await task
-    finally:
-        task.cancel()
 
 
 def confirm(question: str, yes: bool, done: str) -> None:

@@ -21,7 +21,7 @@ from summarizing_context.cli import options, output
 from summarizing_context.cli.options import TRANSCRIPTS, ModelOptions, argument, command, listed, option, read_tokens
 from summarizing_context.cli.output import InputError, Result, Status, T, counted, dim, number, plain, table
 from summarizing_context.errors import TranscriptError
-from summarizing_context.messages.tokens import TokenCounter, choose_counter, estimate_text
+from summarizing_context.messages.tokens import ESTIMATE, estimate_text
 from summarizing_context.models import dollars
 from summarizing_context.settings import Settings, shown_store
 from summarizing_context.summarizers.prompts import Prompt, find, load, names, prompts_root
@@ -561,13 +561,13 @@ _Name = Annotated[str, argument("NAME", "segment/v3, or segment for the newest v
 @command(_PROMPTS, name="list")
 def list_prompts(prompts: options.PromptsPath = None) -> Result:
     """List all prompts with the tokens that their fixed text costs in every request."""
-    root, counter = _root(prompts), anyio.run(choose_counter, "auto")
-    found = [_described(load(name, root=root), counter) for name in names(root)]
+    root = _root(prompts)
+    found = [_described(load(name, root=root)) for name in names(root)]
     rows = [{**one, "hash": one["hash"][:12], "about": dim(one["about"])} for one in found]
     columns = {"purpose": "purpose", "#version": "version", "#tokens": "fixed_tokens", "hash": "hash", "about": "about"}
     shown = table("Prompts", columns, rows, wide="about")
-    shown.caption = f"tokens of the fixed text, counted by {counter.name}"
-    return Result({"token_counter": counter.name, "prompts": found}, [shown])
+    shown.caption = f"tokens of the fixed text, counted by {ESTIMATE}"
+    return Result({"token_counter": ESTIMATE, "prompts": found}, [shown])
 
 
 @command(_PROMPTS)
@@ -577,11 +577,11 @@ def show(name: _Name, prompts: options.PromptsPath = None) -> Result:
     Examples:
         prompts show segment > mine.md
     """
-    prompt, counter = find(name, _root(prompts)), anyio.run(choose_counter, "auto")
-    about = _described(prompt, counter)
-    told = [plain(f"{about['name']}: {about['about']} {about['fixed_tokens']} tokens by {counter.name}.")]
+    prompt = find(name, _root(prompts))
+    about = _described(prompt)
+    told = [plain(f"{about['name']}: {about['about']} {about['fixed_tokens']} tokens by {ESTIMATE}.")]
     whole = {"placeholders": sorted(prompt.placeholders), "text": prompt.text}
-    return Result({**about, "token_counter": counter.name, **whole}, [prompt.text], remarks=told)
+    return Result({**about, "token_counter": ESTIMATE, **whole}, [prompt.text], remarks=told)
 
 
 @command(_PROMPTS)
@@ -621,11 +621,11 @@ def render(
     return Result(document, shown, remarks=output.told_lines(found.unreadable))
 
 
-def _described(prompt: Prompt, counter: TokenCounter) -> dict[str, Any]:
+def _described(prompt: Prompt) -> dict[str, Any]:
     from summarizing_context.evaluation.tune import fixed_text
 
     known = {"name": f"{prompt.name}/v{prompt.version}", "purpose": prompt.name, "version": prompt.version}
-    return {**known, "about": prompt.purpose, "fixed_tokens": counter.count(fixed_text(prompt)), "hash": prompt.hash}
+    return {**known, "about": prompt.purpose, "fixed_tokens": estimate_text(fixed_text(prompt)), "hash": prompt.hash}
 
 
 def _root(folder: Path | None) -> Any:
