@@ -111,7 +111,7 @@ def progress(name: str, total: int | None, announced: str = "", times: int = 0) 
 
     from summarizing_context.evaluation.replay import PLAYED
 
-    console, done, played = screen(stderr=True), 0, 0.0
+    console = screen(stderr=True)
     if announced and not console.is_terminal:
         tell(announced)
     if (outer := _OUTER.get()) is not None:
@@ -121,24 +121,25 @@ def progress(name: str, total: int | None, announced: str = "", times: int = 0) 
     shown = bars.TextColumn("{task.fields[text]}", markup=False)
     columns = (bars.TextColumn(name), bars.BarColumn(bar_width=24), *clocks, shown)
     with bars.Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(name, total=total, text="")
+        bar.add_task(name, total=total, text="")
+        (task,), done = bar.tasks, 0.0
 
-        def move(steps: int = 0, share: float = 0.0, **text: Any) -> None:
-            nonlocal done, played
-            done, played = done + steps, played + share / (times or 1)
-            if (known := bar.tasks[task].total) is not None and done > known:
-                bar.tasks[task].total = known = None
-            bar.update(task, completed=max(done, min(played, known or played)), **text)
+        def move(steps: float) -> None:
+            nonlocal done
+            done += steps
+            if task.total is not None and done > task.total + 0.01:
+                task.total = None
+            bar.update(task.id, completed=done)
 
         def update(text: str = "", steps: int = 1, total: int | None = None) -> None:
             nonlocal done
+            task.fields["text"] = plain(text, 60) if text else task.fields["text"]
             if total is not None:
-                bar.reset(task, total=total)
-                done = 0
-            said: dict[str, Any] = {"text": plain(text, 60)} if text else {}
-            move(steps, **said)
+                bar.reset(task.id, total=total)
+                done = 0.0
+            move(0 if times else steps)
 
-        before = PLAYED.set(lambda share: move(share=share) if times else None), _OUTER.set(update)
+        before = PLAYED.set(lambda share: move(share / times) if times else None), _OUTER.set(update)
         try:
             yield update
         finally:
