@@ -234,6 +234,8 @@ def test_the_bar_of_a_deletion_moves_with_what_is_removed_and_tells_the_pages_th
     rows = next(one for one in json.loads(store.out("sessions list --json -"))["sessions"] if one["session_id"] == "s1")
     store.out("sessions delete s1 --yes")
     assert max(done for text, _, done in shown if not text) == rows["messages"] + rows["summaries"]
+    assert shown[-1][0] == "the search index is merged"  # a deletion rewrites no large file
+    store.out("sessions purge --yes")
     totals = {text: total for text, total, done in shown if done == 0 and text}
     assert totals.keys() == {"the search index is merged", "the file is rewritten"}
     assert all(totals.values())

@@ -384,18 +384,17 @@ class SqliteStore(RelationalStore):
             finally:
                 connection.execute(f"pragma busy_timeout = {usual:d}")
 
-        def kept(connection: Database) -> int:
-            return connection.pragma("page_count") - connection.pragma("freelist_count")
-
         def logged() -> int:  # a rewritten file is in its log before it is in place
             with suppress(OSError):
                 return os.path.getsize(f"{self._path}-wal") // _FRAME
             return 0
 
         seen, doing = 0, "the file is rewritten"
-        told(doing, 0, await self.submit("purge", kept))
+        if everything:
+            pages = await self.submit("purge", lambda file: file.pragma("page_count") - file.pragma("freelist_count"))
+            told(doing, 0, pages)
         rewriting = self.submit("purge", give_back, alone=True)
-        while not (await asyncio.wait([rewriting], timeout=0.2))[0]:
+        while everything and not (await asyncio.wait([rewriting], timeout=0.2))[0]:
             pages = max(seen, logged())
             told(doing, pages - seen)
             seen = pages
