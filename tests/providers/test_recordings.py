@@ -287,8 +287,11 @@ def test_the_model_writes_a_better_prompt_from_hindsight(checkout, monkeypatch, 
         assert server.requests == []
         assert tune("--yes", *asked, "--out", "one", "--write", "new", at=server, logs=SOME) == 0
         assert "Written, although too few sessions to be sure: new/segment/" in capsys.readouterr().out
-        told = next(text for one in server.requests if (text := user_text(one.body)).startswith("You improve a"))
-    assert "was dropped (what message" in told
+        told = [text for one in server.requests if (text := user_text(one.body)).startswith("You improve a")]
+        assert tune("--dry-run", *asked, "--json", "-", at=server, logs=SOME) == 0
+    assert json.loads(capsys.readouterr().out)["calls_at_most"] > 2  # each is tried, though all else is recorded
+    assert len(told) <= 2
+    assert "was dropped (what message" in told[0]
     assert BETTER in (checkout / "new" / "segment" / f"v{SHIPPED.version + 1}.md").read_text("utf8")
     monkeypatch.delenv("OPENAI_API_KEY")
     assert tune(*asked, "--out", "two", logs=SOME) == 0
