@@ -19,9 +19,7 @@ from typer.core import TyperArgument, TyperGroup, TyperOption
 
 from summarizing_context.cli.output import PROGRAM, InputError, Result, plain
 from summarizing_context.commands import COMMANDS
-from summarizing_context.errors import TranscriptError
 from summarizing_context.settings import NAMED, PROVIDERS, Settings
-from summarizing_context.transcripts import AUTO
 
 Command = TypeVar("Command", bound=Callable[..., Result | int | None])
 
@@ -147,12 +145,6 @@ def read_tokens(text: str | int, option: str | None = None) -> int:
 def listed(text: str | None) -> list[str]:
     """Return the names in a list with commas."""
     return [name.strip() for name in (text or "").split(",") if name.strip()]
-
-
-def holds_no_message(file: Path, format: str) -> TranscriptError:
-    """Return the error about a transcript in which no message was found."""
-    other = "name another transcript" if format == AUTO else f"take --format {AUTO}, or name another transcript"
-    return TranscriptError(f"{file}:1: holds no message{f' of the format {format}' if format != AUTO else ''}; {other}")
 
 
 def read_address(text: str) -> tuple[str, int, str]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import shlex
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
@@ -99,51 +99,52 @@ def tell(text: RenderableType) -> None:
     screen(stderr=True).print(text, soft_wrap=True)
 
 
+_OUTER: ContextVar[Callable[..., None] | None] = ContextVar("outer", default=None)  # the update of the bar around
+
+
 @contextmanager
 def progress(name: str, total: int | None, announced: str = "", times: int = 0) -> Iterator[Callable[..., None]]:
-    """Yield `update(text, steps=1)`, which moves a bar on a terminal; elsewhere print what is `announced`. Where no
-    total is known it shows for how long already; where no steps are, the text says so. Logs that are played so many
-    `times` move it with each message."""
+    """Yield `update(text="", steps=1, total=None)`, which moves a bar on a terminal; elsewhere print what is
+    `announced`. A total begins another stage. Where none is known, or it was too low, no remaining time is shown. Logs
+    that are played so many `times` move the bar with each message. Within another bar only the texts are shown."""
     from rich import progress as bars
 
     from summarizing_context.evaluation.replay import PLAYED
 
-    console, done, played = screen(stderr=True), 0, 0.0
+    console = screen(stderr=True)
     if announced and not console.is_terminal:
         tell(announced)
+    if (outer := _OUTER.get()) is not None:
+        yield lambda text="", steps=1, total=None: outer(text, 0)
+        return
     clocks = (bars.TimeElapsedColumn(),) if total is None else (bars.MofNCompleteColumn(), bars.TimeRemainingColumn())
     shown = bars.TextColumn("{task.fields[text]}", markup=False)
     columns = (bars.TextColumn(name), bars.BarColumn(bar_width=24), *clocks, shown)
     with bars.Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(name, total=total, text="")
+        bar.add_task(name, total=total, text="")
+        (task,), done = bar.tasks, 0.0
 
-        def move(steps: int = 0, share: float = 0.0, **text: Any) -> None:
-            nonlocal done, played
-            done, played = done + steps, played + share / (times or 1)
-            bar.update(task, completed=max(done, min(played, total or played)), **text)
+        def move(steps: float) -> None:
+            nonlocal done
+            done += steps
+            if task.total is not None and done > task.total + 0.01:
+                task.total = None
+            bar.update(task.id, completed=done)
 
-        def update(text: str, steps: int | None = 1) -> None:
-            bar.tasks[task].total = None if steps is None else total
-            move(steps or 0, text=plain(text if steps is not None else f"{text}; no end is known", 60))
+        def update(text: str = "", steps: int = 1, total: int | None = None) -> None:
+            nonlocal done
+            task.fields["text"] = plain(text, 60) if text else task.fields["text"]
+            if total is not None:
+                bar.reset(task.id, total=total)
+                done = 0.0
+            move(0 if times else steps)
 
-        before = PLAYED.set(lambda share: move(share=share) if times else None)
+        before = PLAYED.set(lambda share: move(share / times) if times else None), _OUTER.set(update)
         try:
             yield update
         finally:
-            PLAYED.reset(before)
-
-
-async def watched(work: Awaitable[T], name: str, total: int | None, done: Callable[[], int]) -> T:
-    """Return what `work` comes to; meanwhile a bar shows how much is done."""
-    task, shown = asyncio.ensure_future(work), 0
-    try:
-        with progress(name, total) as update:
-            while not (await asyncio.wait([task], timeout=0.5))[0]:
-                update("", (now := done()) - shown)
-                shown = now
-        return await task
-    finally:
-        task.cancel()
+            PLAYED.reset(before[0])
+            _OUTER.reset(before[1])
 
 
 def confirm(question: str, yes: bool, done: str) -> None:
@@ -239,7 +240,7 @@ def shell_line(command: str, *arguments: object, store: str | Path) -> str:
     return shlex.join((PROGRAM, command, *map(str, arguments), "--store", shown_store(store)))
 
 
-def told_lines(skipped: Sequence[str], unreadable: Sequence[Exception] = (), notes: Sequence[str] = ()) -> list[str]:
+def told_lines(skipped: Sequence[str], unreadable: Iterable[object] = (), notes: Sequence[str] = ()) -> list[str]:
     """Return remarks on lines that were skipped, the first of many, files that could not be read, and what is noted."""
     told = [*map(plain, skipped[:5]), *([f"{len(skipped) - 5} more"] if len(skipped) > 5 else [])]
     others = [f"not read: {plain(error)}" for error in unreadable] + [f"note: {plain(one)}" for one in notes]

@@ -13,7 +13,6 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
-from functools import partial
 from inspect import Signature, signature
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -165,8 +164,12 @@ def _add(name: str, spec: Command) -> None:
                     await context.get_messages_for_request(token_budget=settings.max_tokens)
                 result = await context.handle_command(line)
                 while name in ("summarize", "compress") and (left := context.statistics().summaries_pending):
-                    done = partial(lambda left: left - context.statistics().summaries_pending, left)
-                    await output.watched(context.wait_idle(), "summaries", left, done)
+                    with progress("summaries", left) as update:
+                        while True:
+                            with anyio.move_on_after(0.5):
+                                await context.wait_idle()
+                                break
+                            update(steps=left - (left := context.statistics().summaries_pending))
                     again = await context.handle_command(line)
                     if not again.data.get("activated"):
                         break

@@ -21,16 +21,17 @@ from summarizing_context.cli import options, output
 from summarizing_context.cli.options import TRANSCRIPTS, ModelOptions, argument, command, listed, option, read_tokens
 from summarizing_context.cli.output import InputError, Result, Status, T, counted, dim, number, plain, table
 from summarizing_context.errors import TranscriptError
-from summarizing_context.messages.tokens import TokenCounter, choose_counter, estimate_text
+from summarizing_context.messages.tokens import ESTIMATE, estimate_text
 from summarizing_context.models import dollars
 from summarizing_context.settings import Settings, shown_store
 from summarizing_context.summarizers.prompts import Prompt, find, load, names, prompts_root
 from summarizing_context.summarizers.sdk import fenced
 from summarizing_context.transcripts import find_transcripts, read_named, read_session
+from summarizing_context.transcripts.formats import holds_no_message
 
 if TYPE_CHECKING:
     from summarizing_context.evaluation.cassettes import Cassette, Spent
-    from summarizing_context.evaluation.report import Interval, Report
+    from summarizing_context.evaluation.report import Gate, Report
     from summarizing_context.evaluation.tune import Trial
 
 _SKIPPED = "Skipped, being no messages"
@@ -80,25 +81,27 @@ def demo(
         shown.append("No view has room for more than the system rows: give a larger --budget.")
         return Result(told, shown, _status(*bad))
     asked, columns, keys = told["questions"], ("question", "view", "newest", "answer"), ("found", "without")
-    answers = (
-        [one["question"], *(output.mark(one[key], "yes", "no") for key in keys), dim(one["words"])] for one in asked
-    )
-    shown.append(table("What the view of each question still answers", columns, answers, wide="answer", fold=True))
+    rows = [
+        (one["question"], *(output.mark(one[key], "yes", "no") for key in keys), dim(one["words"])) for one in asked
+    ]
     found, without = (f"{sum(one[key] for one in asked)} of {len(asked)}" for key in keys)
-    shown.append(f"view: {found}. newest: {without}, with the newest messages alone, in as many tokens.")
     free = number(budget - told["last_view_tokens"])
-    shown.append(f"{free} tokens are free for the next messages: a view grows by appending until it is nearly full.")
     whole, whole_price = number(told["whole_history_sent_tokens"]), dollars(told["whole_history_dollars"])
-    shown.append(output.facts("What it saved", [
-        ("tokens sent", told["sent_tokens"], f"{whole} with the whole history in each request"),
-        ("price of the input", dollars(told["dollars"]), f"{whole_price} with the whole history"),
-        ("", "", f"at {told['priced_model']}'s list price, with its prompt cache"),
-    ]))  # fmt: skip
     line = partial(output.shell_line, store=keep or Path("demo.db"))
-    again = [] if keep else ["summarizing-context demo --keep demo.db"]
+    again = "" if keep else "summarizing-context demo --keep demo.db\n  "
     looks = line("status", told["session"], "--budget", budget)
     asks = line("recall", told["session"], "What fixed the tide import")
-    shown.append("\n  ".join(["What to type next", *again, looks, asks, "summarizing-context replay YOUR_LOG.jsonl"]))
+    shown += [
+        table("What the view of each question still answers", columns, rows, wide="answer", fold=True),
+        f"view: {found}. newest: {without}, with the newest messages alone, in as many tokens.",
+        f"{free} tokens are free for the next messages: a view grows by appending until it is nearly full.",
+        output.facts("What it saved", [
+            ("tokens sent", told["sent_tokens"], f"{whole} with the whole history in each request"),
+            ("price of the input", dollars(told["dollars"]), f"{whole_price} with the whole history"),
+            ("", "", f"at {told['priced_model']}'s list price, with its prompt cache"),
+        ]),
+        f"What to type next\n  {again}{looks}\n  {asks}\n  summarizing-context replay YOUR_LOG.jsonl",
+    ]  # fmt: skip
     return Result(told, shown, _status(*bad))
 
 
@@ -126,73 +129,59 @@ def replay(
         replay logs/ --model gpt-5.4-mini --dry-run
     """
     from summarizing_context.evaluation.cassettes import Spent, prices_of
-    from summarizing_context.evaluation.replay import LAW_FIGURES, TIMINGS, add_up, for_each, replay_file
+    from summarizing_context.evaluation.replay import LAW_FIGURES, replay_files
 
-    names = [name for text in strategy or () for name in listed(text)]
+    names = listed(",".join(strategy or ()))
     variants = {one.strategy: one for one in (own.load(strategy=name) for name in names or (None,))}
-    sizes = [read_tokens(one, "--budget") for text in budget or ["16k"] for one in text.split(",")]
-    budgets, settings = tuple(dict.fromkeys(sizes)), next(iter(variants.values()))
+    budgets = dict.fromkeys(read_tokens(one, "--budget") for one in ",".join(budget or ["16k"]).split(","))
     each = [replace(one, max_tokens=size) for one in variants.values() for size in budgets]
+    settings = each[0]
     if own.dry_run:
         own.need_model(settings)
     files = find_transcripts(paths)
     size = sum(file.stat().st_size for file in files if file.is_file())
     jobs = jobs or min(os.cpu_count() or 1, 1 + size // 300_000)  # each process takes a second to start
-    tallies, unreadable = list[Any](), list[TranscriptError]()
     doing = "Dry run of" if own.dry_run else "Replaying"
     doing += f" {counted(len(files), 'file')} at {', '.join(map(number, budgets))} tokens."
-    with output.progress("files", len(files), doing, len(each)) as update:
-        for found in for_each(files, partial(replay_file, variants=each, format=own.format, dry_run=own.dry_run), jobs):
-            if isinstance(found, TranscriptError):
-                unreadable.append(found)
-            else:
-                tallies += found
-            update(f"{sum(tally.counts['messages'] for tally in tallies):,} messages")
-    if not tallies or not (unreadable or any(tally.counts["messages"] for tally in tallies)):
-        raise [*unreadable, options.holds_no_message(files[0], own.format)][0]
-
-    # Figures of each file, sums by strategy and budget, the total.
-    kinds = dict.fromkeys((one.strategy, one.budget) for one in tallies)
-    sums = [add_up([one for one in tallies if (one.strategy, one.budget) == kind]).figures() for kind in kinds]
-    total, rows = add_up(tallies).figures(), [tally.figures() for tally in tallies]
-    status = _status(sum(total[name] for name in LAW_FIGURES), total["refused_views"])
-    document = {"rows": rows, "totals": sums, "total": total, "timings": list(TIMINGS)}
-    document["unreadable"] = [str(error) for error in unreadable]
-
-    named, laws = list[dict[str, Any]](), ("refused_views", *LAW_FIGURES)
-    for row in (*rows, *sums):
-        broken = ", ".join(f"{row[law]:,} {law.replace('_', ' ')}" for law in laws if row[law])
-        file = f"{row['strategy']}: " * (len(variants) > 1) + Path(row["file"]).name
-        shown_as = {"file": file, "broken": output.mark(not broken, "0", broken), "hit": f"{row['prefix_hit']:.1%}"}
-        named.append({**row, **shown_as, "mean": round(row["mean_view_tokens"])})
-    columns = {"file": "file", "#budget": "budget"}
+    with output.progress("files", len(files), doing, 1) as update:
+        document = replay_files(files, each, format=own.format, dry_run=own.dry_run, jobs=jobs, watch=update)
+    rows, total, unreadable = document["rows"], document["total"], document["unreadable"]
+    # A row for each file, and the sums by strategy and budget.
+    file = {"file": "file", "#budget": "budget"}
     if own.dry_run:
-        columns |= {"#tokens": "history_tokens", "#calls": "model_calls", "#input": "model_input_tokens"}
-        columns |= {"#output": "model_output_tokens"}
+        figures = {"#tokens": "history_tokens", "#calls": "model_calls", "#input": "model_input_tokens"}
+        figures["#output"] = "model_output_tokens"
         spent = Spent(*(total[name] for name in ("model_calls", "model_input_tokens", "model_output_tokens")))
         price: Any = priced(prices_of({f"{settings.summarizer}/{settings.model}": spent}, [settings]))
         document, shown, status = document | price.document, price.shown, Status.OK
     else:
-        columns |= {"#broken laws": "broken", "#mean view": "mean", "#activ.": "activations"}
-        columns |= {"#reused": "hit", "#uncached": "uncached_tokens", "#ms p99": "view_p99_ms"}
+        figures = {"#broken laws": "broken", "#mean view": "mean", "#activ.": "activations", "#reused": "hit"}
+        figures |= {"#uncached": "uncached_tokens", "#ms p99": "view_p99_ms"}
         tokens = f"{total['model_input_tokens']:,} tokens in, {total['model_output_tokens']:,} out"
         called = f"A model was called {total['model_calls']:,} times for summaries: {tokens}."
         moved = "activ.: how often a view moved on; reused: the share of it that a prompt cache holds."
         shown = [*map(dim, (moved, called, f"Tokens are counted by {total['token_counter']}."))]
-        shown += _counts("Repairs", {kind.replace("_", " "): count for kind, count in total["repairs"].items()})
-        shown += _counts(_SKIPPED, total["skipped"])
-    made = table("Dry run" if own.dry_run else "Replayed", columns, named, wide="file")
+        shown += [
+            *_counts("Repairs", {kind.replace("_", " "): count for kind, count in total["repairs"].items()}),
+            *_counts(_SKIPPED, total["skipped"]),
+        ]
+        status = _status(sum(total[name] for name in LAW_FIGURES), total["refused_views"])
+    named, laws = list[dict[str, Any]](), ("refused_views", *LAW_FIGURES)
+    for row in (*rows, *document["totals"]):
+        name = f"{row['strategy']}: " * (len(variants) > 1) + Path(row["file"]).name
+        broken = ", ".join(f"{row[law]:,} {law.replace('_', ' ')}" for law in laws if row[law])
+        named.append({**row, "file": name, "broken": output.mark(not broken, "0", broken)})
+        named[-1] |= {"hit": f"{row['prefix_hit']:.1%}", "mean": round(row["mean_view_tokens"])}
+    made = table("Dry run" if own.dry_run else "Replayed", file | figures, named, wide="file")
     made.rows[len(rows) - 1].end_section = True
-    shown.insert(0, made)
     status = Status.BAD_INPUT if unreadable and status != Status.LAW_BROKEN else status
-    return Result(document, shown, status, output.told_lines(total["skipped_lines"], unreadable))
+    return Result(document, [made, *shown], status, output.told_lines(total["skipped_lines"], unreadable))
 
 
 def _counts(title: str, counts: Mapping[str, int]) -> list[Text]:
     """Return a line of the most frequent counts by their kind; none for no counts."""
-    ranked = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
-    said = ", ".join(f"{count:,} {kind}" for kind, count in ranked[:6])
-    return [dim(f"{title}: {said}{', and others' if len(ranked) > 6 else ''}.")] if ranked else []
+    said = ", ".join(f"{count:,} {kind}" for kind, count in Counter(counts).most_common(6))
+    return [dim(f"{title}: {said}{', and others' if len(counts) > 6 else ''}.")] if counts else []
 
 
 @command(TRANSCRIPTS, "import")
@@ -229,7 +218,7 @@ def import_transcripts(
                 unreadable.append(error)
             update(f"{counted(len(rows), 'session')}, {counted(sum(row['added'] for row in rows), 'new message')}")
     if not rows:
-        raise [*unreadable, options.holds_no_message(files[0], format)][0]
+        raise [*unreadable, holds_no_message(files[0], format)][0]
     document = {"sessions": rows, "unreadable": [str(problem) for problem in unreadable]}
     document |= {"skipped": dict(sorted(skipped.items())), "skipped_lines": skipped_lines}
     columns = {"session": "session_id", "format": "format", "#messages": "messages", "#new": "added"}
@@ -276,7 +265,10 @@ class RecordOptions(ModelOptions):
         output.tell("\n".join(map(plain, price_lines(priced_work.spent, proposals))))
         check_keys()
         output.confirm("Send these requests?", self.yes, "sent")
-        done = priced_work.record(self.max_calls)
+        first, *others = priced_work.spent
+        most = first.at_most(proposals) + sum(one.calls for one in others)
+        with output.progress("calls", most if self.max_calls is None else min(most, self.max_calls)) as update:
+            done = priced_work.record(self.max_calls, update)
         for one in priced_work.spent:
             output.tell(plain(f"Recorded with {one.words('calls')}"))
         return done
@@ -315,7 +307,6 @@ def run(
     from summarizing_context.evaluation.datasets import Dataset
     from summarizing_context.evaluation.report import read_bounds
     from summarizing_context.evaluation.run import Arm, Run
-    from summarizing_context.evaluation.views import OURS
 
     started, names, dataset = time.perf_counter(), listed(arms), Dataset.load(*sources, format=own.format)
     gates = read_bounds(fail_under or "", is_marked=dataset.recording is not None)  # before anything is paid for
@@ -334,10 +325,7 @@ def run(
 
     def measure(replies: Cassette | None) -> Report:
         logs, doing = len(dataset.logs), "Measuring" if replies is None else DOING[replies.mode]
-        recorded = dataset.recording.asked.values() if dataset.recording is not None else ()  # ours is played for these
-        played = {name for one in recorded for name in (OURS, *one.arms)} | {arm.name for arm in measured.arms}
-        times = len(played.intersection((OURS, "extractive")))
-        with output.progress("sessions", logs, f"{doing} {counted(logs, 'session')}.", times or 1) as update:
+        with output.progress("sessions", logs, f"{doing} {counted(logs, 'session')}.", measured.plays) as update:
             return measured.report(replies, update)
 
     if own.dry_run and not measured.models:
@@ -401,10 +389,10 @@ def ask(
     started, chosen = time.perf_counter(), listed(arms) or ["ours", "extractive", "compact", "tail"]
     found = read_session(log, format=own.format)
     if not found.messages:
-        raise options.holds_no_message(log, own.format)
+        raise holds_no_message(log, own.format)
     for line in output.told_lines(found.unreadable):
         output.tell(line)
-    settings, total = own.load(call_timeout=300.0), 0  # the log is long, and so is what is marked
+    settings = own.load(call_timeout=300.0)  # the log is long, and so is what is marked
     own.need_model(settings)
     if judge_model is None:
         raise InputError("--judge-model: name the model that marks the answers, another than the one that asks")
@@ -413,14 +401,11 @@ def ask(
     judge = replace(settings, model=judge_model)
 
     def answer(replies: Cassette) -> bool | None:
-        nonlocal total
-        with TemporaryDirectory() as scratch:
+        with TemporaryDirectory() as scratch, output.progress("logs", 1, "", 2):
             to = Path(scratch) if replies.mode == "forecast" else out
             messages = [replies.scrub(message) for message in found.messages]
             recording = with_own_case(out, log, messages, cut=share, budget=budget, own=settings, to=to)
-            work = record(recording, replies, settings, judge, chosen, questions)
-            anyio.run(output.watched, work, "calls", total or None, lambda: replies.calls)
-        total = replies.calls
+            anyio.run(record, recording, replies, settings, judge, chosen, questions)
         return None if replies.mode == "forecast" else True  # nothing was written
 
     if isinstance(result := own.recorded(out / "cassette.jsonl", [settings, judge], answer), Result):
@@ -428,27 +413,20 @@ def ask(
     return shown(Run(dataset=Dataset.load(out), jobs=os.cpu_count() or 1).report(), out, started)
 
 
-def share(interval: Interval | None, *, ahead: bool = False) -> str:
-    """Return a share, or a difference in points, with the ends of its interval where sessions are enough for it."""
-    if interval is None:
-        return "–"
-    mean, low, high = (100 * end for end in interval[:3])
-    ends = f" {low:+.1f} … {high:+.1f}" if ahead else f" {low:.0f}% … {high:.0f}%"
-    return (f"{mean:+.1f}" if ahead else f"{mean:.1f}%") + (ends if interval.has_ends else "")
-
-
-def score_table(report: Report, marked: str = "") -> RenderableType:
-    rows = []
-    for arm in report.arms:
-        name = Text(plain(arm, 40), "bold green" if arm == marked else "")
-        ahead = "" if arm == report.baseline else share(report.ahead(arm), ahead=True)
-        figures = (report.figure(arm, figure) for figure in ("tokens", "cost", "laws"))
-        others = [report.score(arm, metric) for metric in report.metrics[1:]]
-        means = ("–" if one is None else f"{one.mean:.1%}" for one in others)
-        told = (None if one is None else round(one) for one in figures)
-        rows.append((name, share(report.score(arm)), ahead, *means, *told))
-    ahead, also = f"#ahead of {plain(report.baseline, 16)}", [f"#{name}" for name in report.metrics[1:]]
-    return table("", ("arm", f"#{report.metric}", ahead, *also, "#tokens", "#cost", "#laws"), rows)
+def score_tables(report: Report, gates: Sequence[Gate] = (), marked: str = "") -> dict[str, RenderableType]:
+    """Return the tables of a report by their titles. Intervals stand behind figures where all columns have room."""
+    found, colours = dict[str, RenderableType](), {marked: "bold green", "passed": "green", "failed": "bold red"}
+    for title, (heads, rows) in report.tables(gates).items():
+        first, *figures = heads
+        with_ends = range(2 if len(heads) > 8 else 1, 3 if title == "Arms" else 6 if len(heads) < 6 else 1)
+        cells = (
+            [f"{text} ({ends})" if ends and at in with_ends else text for at, (text, ends) in enumerate(row)]
+            for row in rows
+        )
+        texts = ([Text(plain(one, 60), colours.get(one, "")) for one in row] for row in cells)
+        columns = heads if title == "Gates" else (first, *(f"#{plain(name, 24)}" for name in figures))
+        found[title] = table("" if title == "Arms" else title, columns, texts, fold=title == "Gates")
+    return found
 
 
 def shown(
@@ -459,23 +437,13 @@ def shown(
 
     checked = report.check(gates or {})
     page, broken, asked = report.write(out, checked), report.figure(report.first, "laws"), len(report.asked)
-    parts: list[RenderableType] = [plain(report.verdict), score_table(report)]
-    if report.categories:
-        few = len(report.arms) <= 4  # the intervals of more do not fit; the page has them
-        scores = ((name, [report.score(arm, "", name) for arm in report.arms]) for name in report.categories)
-        rows = [(name, *(share(one) if few or one is None else f"{one.mean:.1%}" for one in of)) for name, of in scores]
-        parts.append(table("By category", ("category", *(f"#{arm}" for arm in report.arms)), rows))
-    if checked:
-        cells = [(one.name, output.mark(one.passed, "passed", "failed"), dim(one.words)) for one in checked]
-        parts.append(table("Gates", ("gate", "result", "figures"), cells, fold=True))
+    parts: list[RenderableType] = [plain(report.verdict), *score_tables(report, checked).values()]
     others = [f"{one.case} {one.arm}: {one.reading}" for one in report.views if one.reading not in ("", "this view")]
     if report.made_by:
         of = len(report.views)
         parts.append(f"For {of - len(others):,} of {of:,} views the answers belong to exactly this view.")
-    if others:
-        parts.append(plain(f"Others: {', '.join(others[:12])}{', …' if len(others) > 12 else ''}."))
-    if report.missing:
-        parts.append(f"{report.missing:,} requests have no recorded reply.")
+    parts += [plain(f"Others: {', '.join(others[:12])}{', …' if len(others) > 12 else ''}.")] if others else []
+    parts += [f"{report.missing:,} requests have no recorded reply."] if report.missing else []
     parts.append(dim("cost: tokens that a model reads and writes for 1,000 tokens of history. laws: broken ones."))
     took = f"{asked:,} questions in {time.perf_counter() - started:.0f} s"
     parts.append(f"{took}. Each with what every view said: {page}")
@@ -570,20 +538,10 @@ def tune(
             cells.append(Text("\n".join([*lines[:most], *more])))
             cells[-1].highlight_words(pair.needed, "bold", case_sensitive=False)
         parts += [table(title, heads[1:], [cells[1:]], fold=True), table("", heads[:1], [cells[:1]], fold=True)]
-    if len(tuning.tried) > 2 or tuning.chosen_on:
-        rows = [(plain(name, 40), share(score)) for name, score in tuning.tried.items()]
-        parts.append(table("On the sessions that choose" if tuning.chosen_on else "Tried", ("prompt", "#score"), rows))
-    parts.append(score_table(report, marked=tuning.winner))
-    costs = ((arm, cost) for arm in (tuning.old, tuning.new) if (cost := tuning.dollars.get(arm)) is not None)
-    parts += [dim(f"{arm}: summaries of 1M tokens of history cost {dollars(cost)}") for arm, cost in costs]
-    dropped = ", ".join(f"{arm} {report.figure(arm, 'dropped') or 0:,.0f}" for arm in report.arms)
-    parts.append(dim(plain(f"lines dropped from replies, for their source does not hold them: {dropped}")))
+    parts += score_tables(report, marked=tuning.winner).values()
+    parts.append(dim("dropped: lines taken out of replies. $ for 1M: price of the summaries of 1M tokens of history."))
     parts.append(Text(plain(report.verdict), "bold"))
-    if winner is start:
-        why = "it is not surely better" if tuning.chosen_on else "the interval is not wholly above zero"
-        if (useless := report.useless(tuning.new)) > report.useless(tuning.old) + 0.1:
-            why = f"no reply can serve of {useless:.0%} of its segments"
-        parts.append(f"Not written: {why}.")
+    parts += [f"Not written: {tuning.why}."] if tuning.why else []
     ahead = report.ahead(tuning.new, tuning.old)
     few = "" if ahead is None or ahead.has_ends else ", although too few sessions to be sure"
     parts += [f"Written{few}: {path}. Use it with Settings(prompts={str(path.parent.parent)!r})." for path in written]
@@ -603,13 +561,13 @@ _Name = Annotated[str, argument("NAME", "segment/v3, or segment for the newest v
 @command(_PROMPTS, name="list")
 def list_prompts(prompts: options.PromptsPath = None) -> Result:
     """List all prompts with the tokens that their fixed text costs in every request."""
-    root, counter = _root(prompts), anyio.run(choose_counter, "auto")
-    found = [_described(load(name, root=root), counter) for name in names(root)]
+    root = _root(prompts)
+    found = [_described(load(name, root=root)) for name in names(root)]
     rows = [{**one, "hash": one["hash"][:12], "about": dim(one["about"])} for one in found]
     columns = {"purpose": "purpose", "#version": "version", "#tokens": "fixed_tokens", "hash": "hash", "about": "about"}
     shown = table("Prompts", columns, rows, wide="about")
-    shown.caption = f"tokens of the fixed text, counted by {counter.name}"
-    return Result({"token_counter": counter.name, "prompts": found}, [shown])
+    shown.caption = f"tokens of the fixed text, counted by {ESTIMATE}"
+    return Result({"token_counter": ESTIMATE, "prompts": found}, [shown])
 
 
 @command(_PROMPTS)
@@ -619,11 +577,11 @@ def show(name: _Name, prompts: options.PromptsPath = None) -> Result:
     Examples:
         prompts show segment > mine.md
     """
-    prompt, counter = find(name, _root(prompts)), anyio.run(choose_counter, "auto")
-    about = _described(prompt, counter)
-    told = [plain(f"{about['name']}: {about['about']} {about['fixed_tokens']} tokens by {counter.name}.")]
+    prompt = find(name, _root(prompts))
+    about = _described(prompt)
+    told = [plain(f"{about['name']}: {about['about']} {about['fixed_tokens']} tokens by {ESTIMATE}.")]
     whole = {"placeholders": sorted(prompt.placeholders), "text": prompt.text}
-    return Result({**about, "token_counter": counter.name, **whole}, [prompt.text], remarks=told)
+    return Result({**about, "token_counter": ESTIMATE, **whole}, [prompt.text], remarks=told)
 
 
 @command(_PROMPTS)
@@ -663,11 +621,11 @@ def render(
     return Result(document, shown, remarks=output.told_lines(found.unreadable))
 
 
-def _described(prompt: Prompt, counter: TokenCounter) -> dict[str, Any]:
+def _described(prompt: Prompt) -> dict[str, Any]:
     from summarizing_context.evaluation.tune import fixed_text
 
     known = {"name": f"{prompt.name}/v{prompt.version}", "purpose": prompt.name, "version": prompt.version}
-    return {**known, "about": prompt.purpose, "fixed_tokens": counter.count(fixed_text(prompt)), "hash": prompt.hash}
+    return {**known, "about": prompt.purpose, "fixed_tokens": estimate_text(fixed_text(prompt)), "hash": prompt.hash}
 
 
 def _root(folder: Path | None) -> Any:

@@ -122,6 +122,10 @@ class Spent:
     estimated_cost: float | None = None  # US dollars
     priced: str = ""  # prices for a million tokens, and their date
 
+    def at_most(self, proposals: int) -> int:
+        """Return the calls with so many proposals, each of which is asked for and tried as what was priced."""
+        return self.calls + proposals * (self.calls + self.recorded + 1)
+
     def words(self, what: str = "requests") -> str:
         """Return all of it in a sentence."""
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(self.by_kind.items()))
@@ -165,6 +169,7 @@ class Cassette(AbstractContextManager["Cassette"]):
         self._lines = _read(path)
         self._asking: defaultdict[str, anyio.Lock] = defaultdict(anyio.Lock)  # by key
         self.failure: errors.CassetteError | None = None  # why nothing more is sent
+        self.watch: Callable[[], None] = lambda: None  # called with each reply of a model
         self._failed: dict[str, Exception] = {}  # by key; what was asked again with success has not failed
 
     def __exit__(self, *_: object) -> None:  # sorted, equal recordings are equal bytes
@@ -235,6 +240,7 @@ class Cassette(AbstractContextManager["Cassette"]):
         spent.input_tokens += estimate if reply.input_tokens is None else reply.input_tokens
         spent.output_tokens += reply.output_tokens or 0
         spent.cached_tokens += reply.cached_tokens or 0
+        self.watch()
         return reply
 
     def check(self) -> None:
@@ -355,7 +361,7 @@ def price_document(spent: Sequence[Spent], proposals: int = 0) -> dict[str, Any]
     """Return prices as JSON values; each of the proposals, which the first model writes, is tried as well."""
     rows, each = [asdict(one) for one in spent], [one.estimated_cost for one in spent]
     if proposals:
-        rows[0] |= {"proposals": proposals, "calls_at_most": rows[0]["calls"] + proposals * (rows[0]["calls"] + 1)}
+        rows[0] |= {"proposals": proposals, "calls_at_most": spent[0].at_most(proposals)}
     total = None if None in each else round(sum(filter(None, each)), 6)
     return {**(rows[0] if len(rows) == 1 else {"models": rows}), "estimated_cost": total}
 
@@ -364,7 +370,7 @@ def price_lines(spent: Sequence[Spent], proposals: int = 0) -> list[str]:
     """Return prices in words, at the end how they were estimated."""
     first, found, cost = spent[0], [one.words() for one in spent], price_document(spent)["estimated_cost"]
     if proposals:
-        calls, some = first.calls + proposals * (first.calls + 1), f"{proposals:,} proposal{'s' * (proposals > 1)}"
+        calls, some = first.at_most(proposals), f"{proposals:,} proposal{'s' * (proposals > 1)}"
         found.append(f"{some}, each tried on all sessions: {calls:,} calls at most")
         if first.estimated_cost is not None and first.calls:  # a proposal costs about what its trial does
             found[-1] += f", about {dollars(first.estimated_cost * calls / first.calls)} in all"
@@ -395,9 +401,10 @@ class PricedWork(Generic[T]):
             return self._assumed if is_whole else self._work(self._opened("replay"))
         return None
 
-    def record(self, max_calls: int | None = None) -> T:
-        """Return what it comes to, with all that is missing asked for and kept."""
+    def record(self, max_calls: int | None = None, watch: Callable[[], None] = lambda: None) -> T:
+        """Return what it comes to, with all that is missing asked for and kept. `watch` is called with each reply."""
         with self._opened("record", max_calls=max_calls) as replies:
+            replies.watch = watch
             done = self._work(replies)
         self.spent = prices_of(replies.spent, self._models)
         return done

@@ -107,8 +107,9 @@ class Log:
 
     name: str
     session: str
-    read: Callable[[], Sequence[Message]]
-    ask: Callable[[list[Message], int], Cases]  # what is asked at each place, by messages without secrets and budget
+    read: Callable[[], Sequence[Message]] = field(repr=False)
+    # What is asked at each place, by messages without secrets and budget.
+    ask: Callable[[list[Message], int], Cases] = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -382,9 +383,9 @@ class Recording:
     """The cases of one folder."""
 
     folder: Path
-    cases: list[Case]
-    asked: dict[str, AskedCase] = field(default_factory=dict)  # by case
-    settings: Settings = Settings()  # noqa: RUF009 - it is frozen
+    cases: list[Case] = field(repr=False)
+    asked: dict[str, AskedCase] = field(default_factory=dict, repr=False)  # by case
+    settings: Settings = field(default_factory=Settings, repr=False)
 
     @classmethod
     def open(cls, folder: Path) -> Recording:

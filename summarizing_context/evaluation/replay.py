@@ -16,6 +16,7 @@ from concurrent.futures import ProcessPoolExecutor, wait
 from contextlib import nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from importlib.resources import files
 from itertools import accumulate
 from multiprocessing import get_context
@@ -36,7 +37,8 @@ from summarizing_context.messages.text import split_line
 from summarizing_context.messages.tokens import Price, choose_counter
 from summarizing_context.models import load_models
 from summarizing_context.settings import Settings, without_default_cap
-from summarizing_context.transcripts import Transcript, read_named
+from summarizing_context.transcripts import AUTO, Transcript, read_named
+from summarizing_context.transcripts.formats import holds_no_message
 
 TIMINGS = ("view_p50_ms", "view_p99_ms", "activation_p99_ms")  # all that two equal runs may differ in
 LAW_FIGURES = (
@@ -132,7 +134,7 @@ class Tally:
         return {name: count for name in LAW_FIGURES if (count := self.counts[name])}
 
 
-def add_up(rows: Sequence[Tally]) -> Tally:
+def _add_up(rows: Sequence[Tally]) -> Tally:
     """Return one or more of them as one; budget, strategy and counter stay where they share them."""
     total = replace(rows[0], file="total")
     files = list({row.file: row for row in rows}.values())  # each once, at however many budgets
@@ -205,13 +207,38 @@ class Recorder:
         return tally
 
 
-def replay_file(
+def replay_files(
+    files: Sequence[Path],
+    variants: Sequence[Settings],
+    *,
+    format: str = AUTO,
+    dry_run: bool = False,
+    jobs: int = 1,
+    watch: Callable[[str], None] = lambda _: None,
+) -> dict[str, Any]:
+    """Replay files with each of these settings, `jobs` at a time; return as JSON values the figures of each, their sums
+    by strategy and budget, the total, and which files cannot be read. Raise `TranscriptError` where none has a message.
+    """
+    rows, unreadable = list[Tally](), list[TranscriptError]()
+    for found in for_each(files, partial(_replay_file, variants=variants, format=format, dry_run=dry_run), jobs):
+        rows += found if isinstance(found, list) else []
+        unreadable += [found] if isinstance(found, TranscriptError) else []
+        watch(f"{sum(row.counts['messages'] for row in rows):,} messages")
+    if not rows or not (unreadable or any(row.counts["messages"] for row in rows)):
+        raise [*unreadable, holds_no_message(files[0], format)][0]
+    kinds = dict.fromkeys((one.strategy, one.budget) for one in rows)
+    sums = [_add_up([one for one in rows if (one.strategy, one.budget) == kind]).figures() for kind in kinds]
+    told = {"rows": [row.figures() for row in rows], "totals": sums, "total": _add_up(rows).figures()}
+    return {**told, "timings": list(TIMINGS), "unreadable": list(map(str, unreadable))}
+
+
+def _replay_file(
     path: Path, variants: Sequence[Settings], *, format: str, dry_run: bool
 ) -> list[Tally] | TranscriptError:
     """Return the tallies of a file, or why it cannot be read."""
     try:  # each session in an event loop of its own
         logs = read_named(path, format=format)
-        of = sum(len(log.messages) for log in logs.values())
+        of = len(variants) * sum(len(log.messages) for log in logs.values())
         return [row for name, log in logs.items() for row in anyio.run(replay_log, name, log, variants, dry_run, of)]
     except TranscriptError as error:
         return error
@@ -220,7 +247,7 @@ def replay_file(
 async def replay_log(
     name: str, log: Transcript, variants: Sequence[Settings], dry_run: bool = False, of: int = 1
 ) -> list[Tally]:
-    """Replay one log, in a file `of` so many messages, with each of these settings. A dry run assumes replies."""
+    """Replay one log with each of these settings, `of` so many messages in all. A dry run assumes replies."""
     price, rows = await make_price(variants[0]), []
     for variant in variants:
         # Pauses between messages are those of this machine, not of the session: none of them makes a session idle.

@@ -22,6 +22,7 @@ from summarizing_context.errors import SettingsError
 from summarizing_context.evaluation.datasets import ABSENT, indented
 from summarizing_context.evaluation.views import OTHERS
 from summarizing_context.messages.text import inert
+from summarizing_context.models import dollars
 from summarizing_context.stores.private_files import replace_private, write_private
 
 RIGHT, EVIDENCE, HELD = "right", "evidence", "held"
@@ -30,6 +31,7 @@ DRAWS = 1_000
 MIN_SESSIONS = 5  # from which on an interval says something
 
 Points = Mapping[tuple[str, str, str], float]  # by session, case and question
+Cell = tuple[str, str]  # of a table: a text, and what may stand behind it or below, such as the ends of an interval
 
 
 class Interval(NamedTuple):
@@ -44,6 +46,11 @@ class Interval(NamedTuple):
     def has_ends(self) -> bool:
         """Whether there are enough sessions for its ends to say something."""
         return self.sessions >= MIN_SESSIONS
+
+    def words(self, form: str = ".1f", unit: str = "%") -> Cell:
+        """Return its mean and, where they say something, its ends, as terminal, page and verdict show them."""
+        mean, low, high = (f"{100 * one:{form}}" for one in self[:3])
+        return f"{mean}{unit}", f"{low} to {high}" if self.has_ends else ""
 
 
 def by_session(points: Points) -> dict[str, float]:
@@ -145,6 +152,7 @@ class Tuning(msgspec.Struct, frozen=True):
     tried: dict[str, Interval | None]  # arms by their score on the sessions that chose, or on all
     dollars: dict[str, float | None]  # price of the summaries of 1,000,000 tokens of history, by arm
     winner: str
+    why: str = ""  # the new arm is not the winner
 
 
 class Gate(msgspec.Struct, frozen=True):
@@ -255,8 +263,8 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
         arm, score = self.first, self.score(self.first)
         if score is None:
             return "Nothing was measured; each session is named with the reason."
-        said = f"{arm}: {score.mean:.1%} {self.metric}"
-        said += f", interval {score.low:.1%} to {score.high:.1%}" if score.has_ends else ""
+        mean, ends = score.words()
+        said = f"{arm}: {mean} {self.metric}" + (f", interval {ends}" if ends else "")
         other = self.baseline or self.best
         said += f". Against {other}: {in_words(self.ahead(arm, other))}" if other != arm else ""
         broken = self.figure(arm, "laws")
@@ -282,8 +290,8 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
             if metric in AT_MOST and (figure := self.figure(arm, metric)) is not None:
                 passed, words = figure <= bound, f"{figure:,.6g}"
             elif (score := self.score(arm, metric)) is not None:
-                passed, words = score.mean >= bound, f"{score.mean:.1%}"
-                words += f" [{score.low:.1%}, {score.high:.1%}]" if score.has_ends else ""
+                mean, ends = score.words()
+                passed, words = score.mean >= bound, mean + (f" [{ends}]" if ends else "")
             gates.append(Gate(name, passed, words))
         return gates
 
@@ -301,7 +309,7 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
             if before is not None and after is not None:
                 rise = after - before
                 found.append((arm, "laws", Interval(rise, rise, rise, 1), rise > 0))
-        if not any(what != "laws" for _, what, _, _ in found):
+        if all(what == "laws" for _, what, _, _ in found):
             raise SettingsError("the runs share no question and arm; compare runs on the same logs and budget")
         return found
 
@@ -321,7 +329,39 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
                 found.append(f"{arm}: {name} was {one} in the old run, {other} in the new one")
         return found
 
-    # Files
+    # Tables and files
+
+    def tables(self, gates: Sequence[Gate] = ()) -> dict[str, tuple[list[str], list[list[Cell]]]]:
+        """Return the heads and rows of all tables by their titles, for the terminal and the page."""
+
+        def told(score: Interval | None, *form: str) -> Cell:
+            return ("–", "") if score is None else score.words(*form)
+
+        (metric, *others), tuning = self.metrics, self.tuning
+        names = [name for name in ("wrong", "tokens", "cost", "laws") if name != "wrong" or metric == RIGHT]
+        names += [] if tuning is None else ["dropped"]
+        heads, rows = ["arm", metric, f"ahead of {self.baseline}", *others, *names], list[list[Cell]]()
+        for arm, about in self.arms.items():
+            ahead = ("", "") if arm == self.baseline else told(self.ahead(arm), "+.1f", "")
+            row = [(arm, about), told(self.score(arm)), ahead, *(told(self.score(arm, name)) for name in others)]
+            figures = (self.figure(arm, name) for name in names)
+            rows.append([*row, *(("–" if one is None else f"{one:,.0f}", "") for one in figures)])
+        found = {"Arms": (heads, rows)}
+        if tuning is not None:
+            heads.append("$ for 1M")
+            for row in rows:
+                row.append((dollars(tuning.dollars.get(row[0][0])), ""))
+            if len(tuning.tried) > 2 or tuning.chosen_on:
+                where = "on choosing sessions" if tuning.chosen_on else "score"
+                found["Tried"] = ["prompt", where], [[(name, ""), told(one)] for name, one in tuning.tried.items()]
+        if kinds := self.categories:
+            kinds += [ABSENT] if self.points(self.first, "", ABSENT) else []
+            scores = [[(kind, ""), *(told(self.score(arm, "", kind)) for arm in self.arms)] for kind in kinds]
+            found["By category"] = ["category", *self.arms], scores
+        if gates:
+            cells = ((one.name, "passed" if one.passed else "failed", one.words) for one in gates)
+            found["Gates"] = ["gate", "result", "figures"], [[(cell, "") for cell in row] for row in cells]
+        return found
 
     def document(self, gates: Sequence[Gate] = ()) -> dict[str, Any]:
         """Return the figures as JSON values; what they were worked out of is in `report.json`."""
@@ -347,7 +387,8 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
         folder, whole = Path(folder), msgspec.to_builtins(self)
         page = (files("summarizing_context.evaluation") / "report.html").read_text(encoding="utf8")
         # Nothing in a text ends the element, and control characters become dots, as on a terminal.
-        data = inert(json.dumps({**whole, "figures": self.document(gates)}, ensure_ascii=False)).replace("<", "\\u003c")
+        shown = {**whole, "figures": self.document(gates), "tables": self.tables(gates)}
+        data = inert(json.dumps(shown, ensure_ascii=False)).replace("<", "\\u003c")
         replace_private(folder / "report.json", indented(whole))
         replace_private(folder / "report.html", page.replace("{{data}}", data).encode("utf8", "replace"))
         return folder / "report.html"
@@ -369,12 +410,12 @@ def in_words(change: Interval | None) -> str:
         return "nothing was measured"
     if change.mean == change.low == change.high == 0:
         return f"equal on every question, {change.sessions} session{'' if change.sessions == 1 else 's'}"
-    points, ends = f"{100 * change.mean:+.1f} points", f"interval {100 * change.low:+.1f} to {100 * change.high:+.1f}"
+    points, ends = change.words("+.1f", " points")
     if not change.has_ends:
         return f"too few sessions to tell ({change.sessions}, at least {MIN_SESSIONS}): {points}"
     if change.low > 0 or change.high < 0:
-        return f"{'better' if change.low > 0 else 'worse'} by {points[1:]}, {ends}"
-    return f"no sure difference: {points}, {ends}"
+        return f"{'better' if change.low > 0 else 'worse'} by {points[1:]}, interval {ends}"
+    return f"no sure difference: {points}, interval {ends}"
 
 
 def read_bounds(text: str, *, is_marked: bool) -> dict[str, float]:

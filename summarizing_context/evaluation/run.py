@@ -137,6 +137,13 @@ class Run:
         """The settings of arms whose summaries a model writes."""
         return [arm.settings for arm in self.arms if arm.settings is not None and arm.asks_model]
 
+    @property
+    def plays(self) -> int:
+        """How often each log is played: for each arm with settings, and for recorded views of this package."""
+        recorded = self.dataset.recording.asked.values() if self.dataset.recording is not None else ()
+        named = {name for one in recorded for name in (views.OURS, *one.arms)} | {arm.name for arm in self.arms}
+        return len({arm.name for arm in self.arms if arm.settings} | named & {views.OURS, "extractive"}) or 1
+
     def price(self, watch: Callable[[str], None] = lambda _: None) -> list[cassettes.Spent]:
         """Return, by model, what is not recorded yet and what it will take. Nothing is sent."""
         work = partial(self.report, watch=watch)
@@ -234,9 +241,12 @@ class Run:
                 few = f"{extracts} of {extracts + len(played.summaries)} replies cannot serve as summaries"
                 part["notes"].append(f"{log.name}, {arm.name}: {few}; extracts stand for them")
             texts |= {(case.name, arm.name): played.views[case.cut] for case, _ in cases}
-        refused = [case.name for case, _ in cases if "" in (texts.get((case.name, arm.name)) for arm in self.arms)]
-        part["left_out"] += [f"{name}: the budget is too small for a view; take a larger budget" for name in refused]
-        cases = [(case, questions) for case, questions in cases if case.name not in refused]
+        refused = [(case, arm) for case, _ in cases for arm in self.arms if texts.get((case.name, arm.name)) == ""]
+        for case, arm in refused:
+            size = int(case.budget if recording is not None or arm.settings is None else arm.settings.max_tokens)
+            few = f"{size:,} tokens are no room for a view; take a larger budget"
+            part["left_out"].append(f"{case.name}, {arm.name}: {few}")
+        cases = [(case, questions) for case, questions in cases if case.name not in {one.name for one, _ in refused}]
 
         # Recorded arms, or those that need nothing and cost nothing.
         if bare and recording is None:
@@ -296,7 +306,9 @@ class Run:
                 if found:
                     part["asked"].append(Asked(case.drawn_as, case.name, *asked_for))
         if not (refused or any(questions for _, questions in cases)):
-            part["left_out"].append(f"{log.name}: nothing is asked about it; take a smaller budget or a longer log")
+            size = int(cases[0][0].budget if cases else first.max_tokens)
+            few = f"nothing is asked about it in a budget of {size:,}; take a smaller one or a longer log"
+            part["left_out"].append(f"{log.name}: {few}")
         return part
 
 

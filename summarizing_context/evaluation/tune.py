@@ -199,12 +199,15 @@ def tune(
         report = trial.measure(trial.judging, *dict.fromkeys((start, new)), judge=None if new is start else judge)
 
     # The winner is surely better. Where others chose it, it has to be no worse here.
-    ahead = report.ahead(new.name, start.name)
-    wins = ahead is not None and ahead.low > 0
+    ahead, why = report.ahead(new.name, start.name), ""
     if is_chosen:
         gain = paired(found[new.name].points(new.name), found[start.name].points(start.name))
-        wins = gain is not None and ahead is not None and 4 * gain.mean > gain.high - gain.low and ahead.mean > 0
-    wins = wins and report.useless(new.name) <= report.useless(start.name) + 0.1  # else extracts are what is better
+        if gain is None or ahead is None or 4 * gain.mean <= gain.high - gain.low or ahead.mean <= 0:
+            why = "it is not surely better"
+    elif ahead is None or ahead.low <= 0:
+        why = "the interval is not wholly above zero"
+    if (useless := report.useless(new.name)) > report.useless(start.name) + 0.1:  # extracts are what is better
+        why = f"no reply can serve of {useless:.0%} of its segments"
 
     # What the summaries of a million tokens of history cost.
     dollars: dict[str, float | None] = {}
@@ -249,7 +252,8 @@ def tune(
         judged_on=list(dict.fromkeys(log.session for log in trial.judging.logs)),
         tried=tried,
         dollars=dollars,
-        winner=new.name if wins else start.name,
+        winner=start.name if why else new.name,
+        why=why,
     )
     return msgspec.structs.replace(report, baseline=start.name, tuning=tuning, name="tuning of prompts")
 
@@ -322,8 +326,7 @@ def propose_by_gepa(trial: Trial, number: int) -> Iterator[Variant]:
         reflection_prompt_template=latest("proposal").render(current="<curr_param>", feedback="<side_info>"),
         reflection_minibatch_size=min(_MINIBATCH, len(sessions)),
     )
-    most = number * (len(sessions) + 2 * _MINIBATCH) + len(sessions)
-    engine = gepa.EngineConfig(max_metric_calls=most, parallel=False)
+    engine = gepa.EngineConfig(max_candidate_proposals=number, parallel=False)
     tracking = gepa.TrackingConfig(logger=SimpleNamespace(log=lambda message: None))  # the report tells what came of it
     config = gepa.GEPAConfig(engine=engine, reflection=reflection, tracking=tracking)
     gepa.optimize_anything(trial.old.text, evaluator=evaluate, dataset=sessions, config=config)

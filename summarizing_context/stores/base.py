@@ -17,8 +17,8 @@ from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple, Protocol
 
 Committed = Callable[[], None]  # called on the event loop once a write is durable, before its awaitable resolves
-# What is called while sessions are removed: what is done, and how many rows are gone; None where its end is not known.
-REMOVED: ContextVar[Callable[[str, int | None], object]] = ContextVar("removed", default=lambda doing, rows: None)
+# What is called while sessions are removed: what is done, and how many rows or pages more; a total begins a stage.
+REMOVED: ContextVar[Callable[..., object]] = ContextVar("removed", default=lambda doing, steps, total=None: None)
 HitKind = Literal["message", "summary", "memory"]
 
 

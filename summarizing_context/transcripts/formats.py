@@ -200,3 +200,9 @@ def _is_transcript(file: Path) -> bool:
         spoken = rb'"(role|type)"\s*:\s*"(user|assistant|system|developer|model|gemini)"'
         return re.search(spoken, opening.read1(100_000)) is not None
     return False
+
+
+def holds_no_message(file: Path, format: str) -> TranscriptError:
+    """Return the error about a transcript in which no message was found."""
+    other = "name another transcript" if format == AUTO else f"take --format {AUTO}, or name another transcript"
+    return TranscriptError(f"{file}:1: holds no message{f' of the format {format}' if format != AUTO else ''}; {other}")

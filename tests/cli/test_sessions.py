@@ -223,17 +223,21 @@ def test_sessions_are_listed_and_deleting_one_asks_unless_told_not_to(store: Sto
     assert (purged.status, "purging" in purged.err, "0:00:0" in purged.err) == (0, True, True)
 
 
-def test_the_bar_of_a_deletion_moves_with_what_is_removed_and_says_where_no_end_is_known(store: Store, monkeypatch):
-    shown, update = list[tuple[float, str]](), Progress.update
+def test_the_bar_of_a_deletion_moves_with_what_is_removed_and_tells_the_pages_that_are_left(store: Store, monkeypatch):
+    shown, update = list[tuple[str, float, float]](), Progress.update
 
-    def watched(self: Progress, *task: Any, **given: Any) -> None:
-        shown.append((given["completed"], given.get("text", "")))
-        update(self, *task, **given)
+    def watched(self: Progress, task: Any, **given: Any) -> None:
+        update(self, task, **given)
+        shown.append((self.tasks[task].fields["text"], self.tasks[task].total, given["completed"]))
 
     monkeypatch.setattr(Progress, "update", watched)
     rows = next(one for one in json.loads(store.out("sessions list --json -"))["sessions"] if one["session_id"] == "s1")
     store.out("sessions delete s1 --yes")
-    assert max(done for done, _ in shown) == rows["messages"] + rows["summaries"]
-    assert shown[-1][1] == "the search index is merged; no end is known"
+    assert max(done for text, _, done in shown if not text) == rows["messages"] + rows["summaries"]
+    assert shown[-1][0] == "the search index is merged"  # a deletion rewrites no large file
     store.out("sessions purge --yes")
-    assert shown[-1][1] == "the file is rewritten; no end is known"
+    totals = {text: total for text, total, done in shown if done == 0 and text}
+    assert totals.keys() == {"the search index is merged", "the file is rewritten"}
+    assert all(totals.values())
+    with closing(sqlite3.connect(store.path)) as raw:
+        assert totals["the file is rewritten"] <= raw.execute("pragma page_count").fetchone()[0] + 8

@@ -124,6 +124,16 @@ def test_the_verdict_on_a_prompt_that_is_better_names_where_it_is_not(rules: flo
     assert msgspec.structs.replace(report, tuning=tuning).verdict.endswith(said)
 
 
+def test_verdict_terminal_and_page_round_an_interval_in_one_way(tmp_path: Path):
+    report = reported({"ours": [0.5625] * 6, "tail": [0.5] * 6})  # ahead by 6.25 points
+    page = report.write(tmp_path).read_text("utf8")
+    assert report.verdict.endswith("better by 6.2 points, interval +6.2 to +6.2. No law was broken.")
+    heads, (ours, _) = report.tables()["Arms"]
+    assert dict(zip(heads, ours, strict=True))["ahead of tail"] == ("+6.2", "+6.2 to +6.2")
+    assert json.dumps(ours, ensure_ascii=False) in page
+    assert "6.3" not in page
+
+
 def test_gates_and_a_comparison_tell_low_scores_broken_laws_and_what_was_not_measured():
     report = reported({"ours": [0.9, 0.8, 0.9, 0.7, 0.8, 0.9], "tail": [0.4] * 6})
     broken = reported({"ours": [0.9, 0.8, 0.9, 0.7, 0.8, 0.9]}, laws=2)
@@ -157,6 +167,7 @@ def test_a_report_is_read_back_as_it_was_written_and_its_page_is_whole(tmp_path:
 def test_recorded_answers_are_scored_by_their_marks_and_a_missing_reply_is_told(tmp_path: Path):
     recording = answered(tmp_path)
     dataset = Dataset.load(tmp_path / "data")
+    assert max(len(repr(recording)), len(repr(dataset))) < 300
     report = Run(dataset=dataset).report()
     assert (report.metric, list(report.arms), report.baseline) == ("right", ["ours", "compact"], "compact")
     assert ({one.reading for one in report.views}, report.missing) == ({"this view"}, 0)
@@ -193,8 +204,8 @@ def test_what_is_left_out_has_its_reason_and_what_a_reply_made_up_is_counted_for
     report = Run(Dataset.load(tmp_path), [Arm(name, settings, model) for name, model in says.items()]).report()
     of_session = next(line for line in report.notes if not line.startswith("wide, "))  # measured all the same
     of_short, *of_wide = sorted(report.left_out)
-    assert of_short == "short: nothing is asked about it; take a smaller budget or a longer log"
-    assert any("take a larger budget" in line for line in of_wide)
+    assert of_short == "short: nothing is asked about it in a budget of 3,000; take a smaller one or a longer log"
+    assert any(line.endswith(", often: 3,000 tokens are no room for a view; take a larger budget") for line in of_wide)
     assert not any("smaller" in line for line in of_wide)
     # Extracts in the place of refused replies are no summaries of a prompt; where no model is asked, of no reply.
     assert of_session.startswith("session-1, seldom: ")

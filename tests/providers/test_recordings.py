@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.progress import Progress
 
 from summarizing_context import Settings
 from summarizing_context.evaluation.replay import replay_log
@@ -208,6 +209,22 @@ def test_a_better_prompt_wins_and_is_the_next_version_and_a_replay_says_the_same
     assert same_reports("one", "two")
 
 
+def test_the_bar_of_a_recording_has_all_calls_from_its_start_so_that_what_is_left_only_falls(checkout, monkeypatch):
+    shown, update = list[tuple[float | None, float]](), Progress.update
+
+    def watched(self: Progress, task: Any, **given: Any) -> None:
+        update(self, task, **given)
+        if self.tasks[task].description == "calls":
+            shown.append((self.tasks[task].total, self.tasks[task].completed))
+
+    monkeypatch.setattr(Progress, "update", watched)
+    with serving_apart(keeping) as server:
+        assert tune("--yes", *TRIED, at=server, logs=SOME) == 0
+    assert len({total for total, _ in shown}) == 1
+    assert sorted({*shown}) == sorted((shown[0][0], done) for done in range(1, len(server.requests) + 1))
+    assert shown[0][0] >= len(server.requests)
+
+
 def test_a_prompt_that_is_no_better_changes_nothing_and_one_that_cannot_serve_is_refused(checkout, capsys):
     with serving_apart(keeping) as server:
         own = ("--prompts", "mine", "--prompt", "mine", "--json", "told.json")
@@ -270,8 +287,11 @@ def test_the_model_writes_a_better_prompt_from_hindsight(checkout, monkeypatch, 
         assert server.requests == []
         assert tune("--yes", *asked, "--out", "one", "--write", "new", at=server, logs=SOME) == 0
         assert "Written, although too few sessions to be sure: new/segment/" in capsys.readouterr().out
-        told = next(text for one in server.requests if (text := user_text(one.body)).startswith("You improve a"))
-    assert "was dropped (what message" in told
+        told = [text for one in server.requests if (text := user_text(one.body)).startswith("You improve a")]
+        assert tune("--dry-run", *asked, "--json", "-", at=server, logs=SOME) == 0
+    assert json.loads(capsys.readouterr().out)["calls_at_most"] > 2  # each is tried, though all else is recorded
+    assert len(told) <= 2
+    assert "was dropped (what message" in told[0]
     assert BETTER in (checkout / "new" / "segment" / f"v{SHIPPED.version + 1}.md").read_text("utf8")
     monkeypatch.delenv("OPENAI_API_KEY")
     assert tune(*asked, "--out", "two", logs=SOME) == 0

@@ -5,6 +5,7 @@ Neither the values of a query nor the text of a message gets into an error.
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import glob
 import os
@@ -32,6 +33,7 @@ from summarizing_context.stores.relational.store import Engine, RelationalStore,
 
 _REWRITTEN = 16 << 20  # bytes; a larger file is not rewritten by each deletion
 _MERGED = 300  # pages of an index that it merges in one
+_FRAME = 4_096 + 24  # bytes of a page in the log
 
 _TRANSLATED = {  # the shared queries are written for PostgreSQL
     "bigint generated always as identity primary key": "integer primary key autoincrement",
@@ -357,9 +359,11 @@ class SqliteStore(RelationalStore):
             connection.run("merge_search", pages=pages)
             return connection.total_changes - before > 1
 
-        REMOVED.get()("the search index is merged", None)
         engine, pages = self._opened(), -_MERGED  # the first merges all parts of the index, the others go on with it
+        told, doing = REMOVED.get(), "the search index is merged"
+        told(doing, 0, await self.submit("purge", lambda connection: connection.run("search_pages").fetchone()[0]))
         while await self.submit("purge", merge):  # merged parts hold nothing of what was removed
+            told(doing, _MERGED)
             pages = _MERGED
 
         def give_back(connection: Database) -> None:
@@ -380,9 +384,21 @@ class SqliteStore(RelationalStore):
             finally:
                 connection.execute(f"pragma busy_timeout = {usual:d}")
 
+        def logged() -> int:  # a rewritten file is in its log before it is in place
+            with suppress(OSError):
+                return os.path.getsize(f"{self._path}-wal") // _FRAME
+            return 0
+
+        seen, doing = 0, "the file is rewritten"
         if everything:
-            REMOVED.get()("the file is rewritten", None)
-        await self.submit("purge", give_back, alone=True)
+            pages = await self.submit("purge", lambda file: file.pragma("page_count") - file.pragma("freelist_count"))
+            told(doing, 0, pages)
+        rewriting = self.submit("purge", give_back, alone=True)
+        while everything and not (await asyncio.wait([rewriting], timeout=0.2))[0]:
+            pages = max(seen, logged())
+            told(doing, pages - seen)
+            seen = pages
+        await rewriting
         return freed
 
     # What follows runs in the engine's thread.

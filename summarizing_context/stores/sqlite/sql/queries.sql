@@ -12,6 +12,9 @@ insert into search (search, rowid, text) values ('delete', ?, ?);
 -- merge_search: so many pages of it; fewer than none: of all its parts
 insert into search (search, rank) values ('merge', :pages);
 
+-- search_pages: of the index
+select count(*) from search_data;
+
 -- count_matches: how many rows match, counted up to `most`
 select count(*) from (select 1 from search where search match :match limit :most);
 
