@@ -40,7 +40,7 @@ def test_the_help_of_a_command_shows_only_its_own_examples_with_options_that_it_
         of_family = [text, *(one for other, one in helps().items() if words and other[: len(words)] == words)]
         for example in (" ".join(one.partition("\n\n")[0].split()) for one in examples):
             assert example.startswith(" ".join(words))
-            known = {*re.findall(r"--[a-z-]+", "".join(of_family))}
+            known = {*re.findall(r"--[a-z-]+", "".join(one.rpartition("╯")[0] for one in of_family))}
             assert {*re.findall(r"(?<!\S)--[a-z][a-z-]+", example)} <= known, words
 
 
