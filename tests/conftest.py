@@ -55,8 +55,9 @@ def address(postgres: str, tmp_path: Path) -> Iterator[str]:
 # Modules with tests of several seconds. Every worker begins with some of them, so that none is the last to run.
 LONG = {
     "test_amplifier_session", "test_ask_command", "test_command", "test_command_output", "test_crash_safe",
-    "test_named_hosts", "test_nothing_is_lost", "test_paid_once", "test_postgres_crash", "test_random_operations",
-    "test_wheel", "test_who_may_reach",
+    "test_generated", "test_named_hosts", "test_nothing_is_lost", "test_paid_once", "test_pool",
+    "test_postgres_crash", "test_random_operations", "test_recordings", "test_replay", "test_wheel",
+    "test_who_may_reach", "test_worse_prompts",
 }  # fmt: skip
 
 

@@ -7,14 +7,12 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, is_dataclass
-from importlib.metadata import version
 from inspect import Parameter, Signature, cleandoc, signature
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
-from typer import rich_utils
 from typer.core import TyperArgument, TyperGroup, TyperOption
 
 from summarizing_context.cli.output import PROGRAM, InputError, Result, plain
@@ -27,10 +25,16 @@ TRANSCRIPTS, STORED, SERVE = "Transcripts and prompts", "Stored sessions", "Serv
 OF_ONE = [name for name in COMMANDS if name != "help"]  # commands of one session, as in a host
 
 
-# The help shows what a metavar says, and neither a type nor bounds, which would take half of the screen.
-TyperOption.display_type_rich = lambda option, ctx: option.metavar or ""  # type: ignore[method-assign, assignment]
+def _shown_type(option: TyperOption, ctx: object) -> str:
+    """Show what a metavar says, and neither a type nor bounds, which would take half of the screen."""
+    from typer import rich_utils  # it is loaded when help is shown, and takes a quarter of the start of a command
+
+    rich_utils.RANGE_STRING = ""
+    return option.metavar or ""
+
+
+TyperOption.display_type_rich = _shown_type  # type: ignore[method-assign, assignment]
 TyperArgument.display_type_rich = lambda *_, **__: ""  # type: ignore[method-assign]
-rich_utils.RANGE_STRING = ""
 
 
 class _Top(TyperGroup):
@@ -53,6 +57,8 @@ app = typer.Typer(name=PROGRAM, cls=_Top, no_args_is_help=True, rich_markup_mode
 
 def _show_version(asked: bool) -> None:
     if asked:
+        from importlib.metadata import version  # which brings half of the mail package
+
         typer.echo(f"{PROGRAM} {version(PROGRAM)}")
         raise typer.Exit
 

@@ -12,7 +12,6 @@ import time
 from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Annotated, Any, Literal
-from urllib.request import ProxyHandler, Request, build_opener
 
 import anyio
 import typer
@@ -273,6 +272,8 @@ proxy.callback(**options.help_of(serve.__doc__ or ""))(options.flat(serve))
 @command(proxy)
 def status(listen: Address = LISTEN, token: Token = None) -> Result:
     """Show what a running proxy does: its sessions, what was sent, kept and paid."""
+    from urllib.request import ProxyHandler, Request, build_opener  # other commands need no HTTP
+
     (*_, address), kept = options.read_address(listen), token_file(TOKEN_FILE)
     token = kept_token(kept) if token is None and kept.exists() else token
     headers = {} if token is None else {"x-summarizing-context-token": token}

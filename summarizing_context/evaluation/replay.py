@@ -340,19 +340,24 @@ def find_answers(
 ) -> list[dict[str, Any]]:
     """Return each question with whether its view answers it in one sentence, its `words`, and if `without` does."""
 
-    def plain(text: str) -> str:  # case and marks of code and emphasis do not matter
-        return " ".join(text.translate(str.maketrans("", "", "`*_")).casefold().split())
+    marks = str.maketrans("", "", "`*_")
 
-    def answering(messages: Iterable[Message], wordings: list[list[str]]) -> list[str]:
+    def plain(text: str) -> str:  # case and marks of code and emphasis do not matter
+        return " ".join(text.translate(marks).casefold().split())
+
+    def said(messages: Iterable[Message]) -> list[tuple[str, str]]:
         texts = (text for message in messages for text in message_text_parts(message))
         sentences = (one for text in texts for line in text.split("\n") for one in split_line(line.strip()))
-        said = [(one, plain(one)) for one in sentences]
-        return [one for one, bare in said if any(all(plain(each) in bare for each in wording) for wording in wordings)]
+        return [(one, plain(one)) for one in sentences]
 
-    found = list[dict[str, Any]]()
+    def answering(sentences: Iterable[tuple[str, str]], wordings: Sequence[Sequence[str]]) -> list[str]:
+        return [one for one, bare in sentences if any(all(each in bare for each in wording) for wording in wordings)]
+
+    found, said_without = list[dict[str, Any]](), said(without)
     for asked, view in zip(questions, views, strict=True):
         wordings = asked["answers"]
-        here, elsewhere = answering(view, wordings), answering(without, wordings)
+        plainly = [[plain(each) for each in wording] for wording in wordings]
+        here, elsewhere = answering(said(view), plainly), answering(said_without, plainly)
         words = " ".join("".join(here[:1]).split()).removeprefix("- ")
         places = [at for wording in wordings for one in wording if (at := words.casefold().find(one)) >= 0]
         start = min(places, default=0) - 22

@@ -317,7 +317,7 @@ class ToolRules:
 
     def __init__(self, own: Sequence[LedgerRule] = ()) -> None:
         self._own = len(own)
-        self._rules = [(rule, [" ".join(_words(name)) for name in rule.tool.split("|")]) for rule in (*own, *RULES)]
+        self._rules = [*_with_words(own), *_WITH_WORDS]
         plans = (tool for rule, tools in self._rules if rule.kind == "plan" for tool in tools)
         self.plan_words = {tuple(tool.encode().split()) for tool in plans}
         self.rules_for = lru_cache(4_096)(self._rules_for)  # a model may make up any name
@@ -382,6 +382,13 @@ def _fitting(rule: LedgerRule, key: str, values: Sequence[str]) -> list[str]:
 
 def _words(name: str) -> tuple[str, ...]:
     return tuple(word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+", name[:200]))
+
+
+def _with_words(rules: Sequence[LedgerRule]) -> list[tuple[LedgerRule, list[str]]]:
+    return [(rule, [" ".join(_words(name)) for name in rule.tool.split("|")]) for rule in rules]
+
+
+_WITH_WORDS = _with_words(RULES)  # once: every session reads them
 
 
 # What a call did to which things.

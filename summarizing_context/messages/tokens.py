@@ -17,6 +17,7 @@ import importlib.util
 import logging
 import os
 import re
+import sys
 import tempfile
 import threading
 import tomllib
@@ -283,7 +284,8 @@ async def choose_counter(
         return count_tokens if isinstance(count_tokens, TokenCounter) else checked_counter(count_tokens)
     if token_counter == "estimate":
         return ESTIMATE_COUNTER
-    encoding: Encoding | None = None
+    registry: Any = sys.modules.get("tiktoken.registry")
+    encoding: Encoding | None = registry.ENCODINGS.get(ENCODING) if registry else None
 
     def load() -> None:
         nonlocal encoding
@@ -298,11 +300,12 @@ async def choose_counter(
 
     # Loading takes tenths of a second. tiktoken sets no time limit, so a download may hang: only a daemon thread then
     # lets the process end.
-    loading = threading.Thread(target=load, name="tiktoken", daemon=True)
-    loading.start()
-    with anyio.move_on_after(20.0 if allow_download else inf):
-        while loading.is_alive():  # noqa: ASYNC110  (a thread of our own cannot set anyio's events)
-            await anyio.sleep(0.001)
+    if encoding is None:
+        loading = threading.Thread(target=load, name="tiktoken", daemon=True)
+        loading.start()
+        with anyio.move_on_after(20.0 if allow_download else inf):
+            while loading.is_alive():  # noqa: ASYNC110  (a thread of our own cannot set anyio's events)
+                await anyio.sleep(0.001)
     if encoding is not None:
         return tiktoken_counter(encoding)
     if token_counter == "tiktoken":

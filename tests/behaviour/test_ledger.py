@@ -111,6 +111,8 @@ async def test_tools_of_a_hosts_own_may_stand_in_the_settings_those_that_plan_to
     assert Settings.from_env(environ={"SUMMARIZING_CONTEXT_LEDGER_RULES": json.dumps([own])}) == settings
     told = await done("open_valve", {"valve": "north"}, settings=settings)
     assert told == [("identifier", "north", "opened")]
+    first = Settings(ledger_rules=[{**own, "tool": "read_file", "key": "path"}])  # before what stands for all hosts
+    assert await done("read_file", {"path": "n1"}, settings=first) == [("identifier", "n1", "opened")]
     for wrong in ("open_valve", [{"tool": "open_valve"}], [{**own, "kind": "valve"}]):
         with pytest.raises(SettingsError, match=r"ledger_rules.*kind"):
             Settings(ledger_rules=wrong)

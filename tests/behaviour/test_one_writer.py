@@ -64,8 +64,12 @@ async def texts(store: Path, *added: str) -> list[object]:
         return [message["content"] for message in await context.get_messages()]
 
 
+def locks(folder: Path) -> list[Path]:
+    return list(folder.glob("*.lock"))
+
+
 def remove_locks(folder: Path) -> None:
-    for lock in folder.glob("*.lock"):
+    for lock in locks(folder):
         lock.unlink()
 
 
@@ -84,6 +88,8 @@ async def test_a_second_writer_is_refused_after_the_lock_file_was_removed_and_th
 async def test_a_session_whose_writer_was_killed_is_taken_over(tmp_path: Path):
     with writer(tmp_path / "run.db"):
         pass  # which kills it
+    async with begun(of=Settings, store=tmp_path / "run.db", session_id="other"):
+        assert len(locks(tmp_path)) == 1  # its own: that of the dead is gone
     assert await texts(tmp_path / "run.db", "two") == ["one", "two"]
 
 

@@ -34,14 +34,14 @@ def test_the_help_of_every_command_fits_a_screen():
         assert ("--json" in text) is (words not in FAMILIES), words
 
 
-@pytest.mark.parametrize("words", helps(), ids=" ".join)
-def test_the_help_of_a_command_shows_only_its_own_examples_with_options_that_it_has(words: tuple[str, ...]):
-    text = helps()[words]
-    examples = re.split(r"^ summarizing-context ", text.rpartition("╯")[2], flags=re.MULTILINE)[1:]
-    of_family = [text, *(one for other, one in helps().items() if words and other[: len(words)] == words)]
-    for example in (" ".join(one.partition("\n\n")[0].split()) for one in examples):
-        assert example.startswith(" ".join(words))
-        assert {*re.findall(r"(?<!\S)--[a-z][a-z-]+", example)} <= {*re.findall(r"--[a-z-]+", "".join(of_family))}
+def test_the_help_of_a_command_shows_only_its_own_examples_with_options_that_it_has():
+    for words, text in helps().items():
+        examples = re.split(r"^ summarizing-context ", text.rpartition("╯")[2], flags=re.MULTILINE)[1:]
+        of_family = [text, *(one for other, one in helps().items() if words and other[: len(words)] == words)]
+        for example in (" ".join(one.partition("\n\n")[0].split()) for one in examples):
+            assert example.startswith(" ".join(words))
+            known = {*re.findall(r"--[a-z-]+", "".join(one.rpartition("╯")[0] for one in of_family))}
+            assert {*re.findall(r"(?<!\S)--[a-z][a-z-]+", example)} <= known, words
 
 
 def test_an_empty_path_is_refused_on_one_line(run: Runner):

@@ -131,6 +131,21 @@ async def test_secrets_are_not_kept(tmp_path: Path, secret: str):
     assert content.count(b"[secret]") == 1
 
 
+LETTERS = "abcdefghijklmnop12"
+BY_NAME = [
+    *("sk-", "pk-", "rk-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "xoxb-", "hf_"),
+    *("Bearer ", "BASIC ", "ba\u017fic ", "bas\u0131c ", "author\u0131zation: ", "x-ap\u0131-\u212aey=", "PASSWORD="),
+    *("Auth-Token: ", "acce\u017fs_token=", "client_\u017fecret: ", "Secret-Key="),
+]
+ALONE = [*(name + LETTERS for name in BY_NAME), "AKIA" + "B" * 16, "ASIA" + "B" * 16, f"AIza{LETTERS * 2}"]
+
+
+@pytest.mark.parametrize("secret", ALONE, ids=ascii)
+def test_a_secret_is_found_by_its_name_alone_in_letters_of_any_case(secret: str):
+    """Letters that only ignore case: a long s, an i without a dot, the sign of kelvin."""
+    assert secret[-8:] not in scrubbed(f"so {secret} it is")
+
+
 HOSTILE = [
     *("password:", "eyJ-", "password:a,1", "password= ", "password:'", "password\t", "api-", "api key"),
     *("bearer ", "basic\t", "a-", "x://u:", "x://u:p", "sk-", "eyJabcdefgh.", "AIza", "-----BEGIN ", "-----END A"),

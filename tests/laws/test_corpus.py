@@ -48,7 +48,7 @@ CHOSEN = {1_000: FILES, 2_500: FILES if ALL else LONG, ROOMY: FILES if ALL else 
 @pytest.mark.parametrize(("name", "budget"), [(name, budget) for budget in CHOSEN for name in sorted(CHOSEN[budget])])
 async def test_a_transcript_gives_lawful_views(name: str, budget: int) -> None:
     """As the command plays it, of odd ones with a view behind each message. Half characters count as what is sent."""
-    log, often = read(name)[: None if ALL else 110], name in {*LONG, *EXPECTED}
+    log, often = read(name)[: None if ALL else 80], name in {*LONG, *EXPECTED}
     found = await play(log, budget, int(often), Counting(), **SMALL)
     assert found["broken"] == []
     assert found["without_room"] == 0

@@ -1,7 +1,7 @@
 """Everything that a host can do in random order, every law judged after each step, on every strategy: calmly, and while
 summarizer and store fail at random and calls are cancelled in the middle.
 
-LAWS_OPERATIONS steps a strategy, 100 if it is not set, and where everything fails a 25th of them, or 200. LAWS_SEED
+LAWS_OPERATIONS steps a strategy, 100 if it is not set, and where everything fails a 25th of them, or 100. LAWS_SEED
 begins at another seed. A failure names the seed of its session. What is rare must have happened in 400 steps.
 """
 
@@ -360,7 +360,7 @@ class Chaos:
 
 
 OPERATIONS = int(os.environ.get("LAWS_OPERATIONS", "100"))
-FAULTY = int(os.environ.get("LAWS_OPERATIONS", "5000")) // 25
+FAULTY = int(os.environ.get("LAWS_OPERATIONS", "2500")) // 25
 ENOUGH = 400  # steps
 FIRST_SEED = int(os.environ.get("LAWS_SEED", "1"))
 STEPS = 50

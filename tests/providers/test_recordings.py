@@ -179,10 +179,10 @@ def test_a_better_prompt_wins_and_is_the_next_version_and_a_replay_says_the_same
         planned = json.loads(capsys.readouterr().out)
         assert server.requests == []
         assert sorted(path.name for path in checkout.iterdir()) == ["logs", "mine", "small.toml"]
-        assert tune(*TRIED, at=server) == 2  # the price comes first, and is not accepted
+        assert tune(*TRIED, at=server, logs=SOME[:1]) == 2  # the price comes first, and is not accepted
         assert server.requests == []
         assert "requests (" in capsys.readouterr().err
-        assert tune("--yes", *TRIED, "--max-calls", 3, at=server) == 4
+        assert tune("--yes", *TRIED, "--max-calls", 3, at=server, logs=SOME[:1]) == 4
         assert len(server.requests) == 3
         assert "the cap max_calls is reached" in capsys.readouterr().err
         assert tune("--yes", *TRIED, "--out", "one", "--write", "new", "--json", "one.json", at=server) == 0

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import glob
 import os
 import re
 import sqlite3
@@ -48,6 +47,7 @@ _SQL = {  # by name
 
 APPLICATION_ID = 0x53435458  # "SCTX"; `file` and other tools show it
 _SUFFIXES = ("", "-wal", "-shm")  # of the file, and of those that SQLite adds while it is open
+_LOCK = re.compile(r"\.([1-9]\d*-[0-9a-f]{16})\.lock")  # of a writer, behind the name of the file
 _creating = threading.Lock()  # closing the new file would drop the locks that another store here has on it by then
 
 
@@ -282,9 +282,10 @@ class SqliteEngine(Engine):
             connection.execute(f"pragma synchronous = {'full' if self._waits_for_disk else 'normal'}")
             connection.execute("pragma secure_delete = on")
             create_tables(connection, path)
-            locks = f"{glob.escape(path.name)}.[1-9]*-{'[0-9a-f]' * 16}.lock"
-            for left in path.parent.glob(locks):  # by processes that were killed
-                connection.lives(left.name[len(path.name) + 1 : -5], wait=0)
+            with suppress(PermissionError):  # of a folder whose names may not be read
+                for name in os.listdir(path.parent):
+                    if name.startswith(path.name) and (left := _LOCK.fullmatch(name, len(path.name))):
+                        connection.lives(left[1], wait=0)  # by a process that was killed
             self._lock = writer_lock(path, writer)
             self._lock.acquire()
             connection.writer = writer
