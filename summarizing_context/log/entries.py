@@ -35,7 +35,7 @@ import msgspec
 from summarizing_context.concurrency import YieldNow, never_yield
 from summarizing_context.errors import StoreCorruptError
 from summarizing_context.extraction.facts import read_traits
-from summarizing_context.extraction.rules import Rule, are_cues_compiled, cue_rules, cues_version
+from summarizing_context.extraction.rules import Rule, are_cues_compiled, cue_rules, cues_version, may_hold_files
 from summarizing_context.messages.reading import (
     SHAPES,
     TEXT,
@@ -126,6 +126,7 @@ class Rare(msgspec.Struct, frozen=True, array_like=True, gc=False):
     held: tuple[str, ...] = ()  # of the calls, those that no host answers
     state: tuple[str, ...] = ()  # names of what holds from there on
     rules: tuple[Rule, ...] = ()  # that cues tell in what a human typed
+    may_hold_files: bool = False  # instruction files, such as CLAUDE.md
 
 
 _USUAL = Rare()
@@ -211,7 +212,7 @@ def read_all(entries: Iterable[Entry], first: int, tokens: Sequence[int]) -> lis
 def make_entry(message: Message, counter: TokenCounter, data: bytes | None = None) -> Entry:
     """The entry of a checked message, and of its bytes if they are known."""
     reading, data = read_message(message), data or encode_message(message)
-    texts, metadata = reading.texts, message.get("metadata")
+    texts, metadata, role = reading.texts, message.get("metadata"), _ROLES.get(reading.role, Role.OTHER)
     estimate = sum(map(estimate_text, texts))
     read = estimate if counter.name == ESTIMATE else sum(map(counter.count, texts))
     rare = Rare(
@@ -222,9 +223,10 @@ def make_entry(message: Message, counter: TokenCounter, data: bytes | None = Non
         held=reading.held,
         state=reading.state,
         rules=cue_rules(reading.typed) if reading.human else (),
+        may_hold_files=role in (Role.USER, *LEADING) and may_hold_files(data),
     )
     facts = Facts(
-        role=_ROLES.get(reading.role, Role.OTHER),
+        role=role,
         calls=reading.calls,
         answers=reading.answers,
         size=MESSAGE_TOKENS + estimate + 4 * len(reading.parts),  # what rendering adds to each part

@@ -42,7 +42,7 @@ from summarizing_context.extraction.facts import (
     touches_of,
     urls_in,
 )
-from summarizing_context.extraction.rules import Rule, instruction_files, may_hold_files, rule_topic
+from summarizing_context.extraction.rules import Rule, instruction_files, rule_topic
 from summarizing_context.log.entries import (
     LEADING,
     PASSED,
@@ -213,9 +213,6 @@ class Plan:
     message: int  # index in the log
 
 
-_MAY_HOLD_FILES = (Role.USER, *LEADING)
-
-
 class KeptTexts:
     """Instruction files and plans of a growing log."""
 
@@ -232,7 +229,7 @@ class KeptTexts:
 
     def add(self, index: int, entry: Entry) -> None:
         facts, data = entry.facts, entry.data
-        if facts.role in _MAY_HOLD_FILES and may_hold_files(data):
+        if facts.rare.may_hold_files:
             self._unread.append((index, entry))
         if not (facts.calls or facts.answers):
             return
@@ -499,7 +496,7 @@ class MessageLog:
             entry.digest = digest  # in one step, for another log may hold the entry too
             if human:
                 self.humans.append(index)
-                self.rules.add(index, rare.rules, self.verdicts.get(entry.data))
+                self.rules.add(index, rare.rules, self.verdicts.get(entry.data) if self.verdicts else None)
             if role is assistant and before is not assistant:
                 self.steps.append(index)
             if rare.critical or (is_leading and self.keep_system and not rare.hook):
