@@ -114,6 +114,7 @@ class Role(IntEnum):
 
 
 LEADING = (Role.SYSTEM, Role.DEVELOPER)
+_HOSTS_ROLES = (Role.USER, *LEADING)  # of rows into which hosts put files
 
 
 class Rare(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -223,7 +224,7 @@ def make_entry(message: Message, counter: TokenCounter, data: bytes | None = Non
         held=reading.held,
         state=reading.state,
         rules=cue_rules(reading.typed) if reading.human else (),
-        may_hold_files=role in (Role.USER, *LEADING) and may_hold_files(data),
+        may_hold_files=role in _HOSTS_ROLES and may_hold_files(data),
     )
     facts = Facts(
         role=role,
