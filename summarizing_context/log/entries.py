@@ -35,7 +35,7 @@ import msgspec
 from summarizing_context.concurrency import YieldNow, never_yield
 from summarizing_context.errors import StoreCorruptError
 from summarizing_context.extraction.facts import read_traits
-from summarizing_context.extraction.rules import Rule, are_cues_compiled, cue_rules, cues_version
+from summarizing_context.extraction.rules import Rule, are_cues_compiled, cue_rules, cues_version, may_hold_files
 from summarizing_context.messages.reading import (
     SHAPES,
     TEXT,
@@ -113,25 +113,43 @@ class Role(IntEnum):
     OTHER, SYSTEM, DEVELOPER, USER, ASSISTANT, TOOL = range(6)
 
 
+LEADING = (Role.SYSTEM, Role.DEVELOPER)
+_HOSTS_ROLES = (Role.USER, *LEADING)  # of rows into which hosts put files
+
+
+class Rare(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What the log needs to know of few messages."""
+
+    critical: bool = False
+    hook: bool = False  # injected by a host's hook
+    ephemeral: bool = False
+    media: int = 0
+    held: tuple[str, ...] = ()  # of the calls, those that no host answers
+    state: tuple[str, ...] = ()  # names of what holds from there on
+    rules: tuple[Rule, ...] = ()  # that cues tell in what a human typed
+    may_hold_files: bool = False  # instruction files, such as CLAUDE.md
+
+
+_USUAL = Rare()
+
+
 class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What the log needs to know of a message without parsing it again."""
 
     role: Role
     calls: tuple[str, ...]
     answers: tuple[str, ...]
-    critical: bool
-    hook: bool  # injected by a host's hook
-    ephemeral: bool
     size: int  # estimated tokens as rendered, hence of what a model reads; segments are cut by it
     text_tokens: int  # by the session's counter
-    media: int
     content: bytes  # digest of what it says
     human: bool = False  # holds words that a person typed: begins a turn
-    held: tuple[str, ...] = ()  # of the calls, those that no host answers
-    state: tuple[str, ...] = ()  # names of what holds from there on
-    rules: tuple[Rule, ...] = ()  # that cues tell in what a human typed
     typed: int = 0  # characters of that
     traits: int = 0  # what makes it important
+    few: Rare | None = None  # None for what most messages have
+
+    @property
+    def rare(self) -> Rare:
+        return self.few or _USUAL
 
 
 # The version of `Facts`, kept with each of them. Raise it when messages are read or counted in another way. The next
@@ -140,7 +158,7 @@ class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
 # does where the list of cues has changed, whose version is kept beside.
 @cache
 def facts_version(counter: str) -> str:
-    return f"facts/7 {ESTIMATE} {cues_version()} {counter}"
+    return f"facts/8 {ESTIMATE} {cues_version()} {counter}"
 
 
 class Bounds(NamedTuple):
@@ -184,7 +202,7 @@ class Entry(msgspec.Struct, eq=False, gc=False):
         return PlacedMessage(index, message, reading or read_message(message), cost)
 
     def cost(self, image_tokens: int) -> int:
-        return MESSAGE_TOKENS + self.facts.text_tokens + image_tokens * self.facts.media
+        return MESSAGE_TOKENS + self.facts.text_tokens + image_tokens * self.facts.rare.media
 
 
 def read_all(entries: Iterable[Entry], first: int, tokens: Sequence[int]) -> list[PlacedMessage]:
@@ -195,27 +213,30 @@ def read_all(entries: Iterable[Entry], first: int, tokens: Sequence[int]) -> lis
 def make_entry(message: Message, counter: TokenCounter, data: bytes | None = None) -> Entry:
     """The entry of a checked message, and of its bytes if they are known."""
     reading, data = read_message(message), data or encode_message(message)
-    texts, metadata = reading.texts, message.get("metadata")
+    texts, metadata, role = reading.texts, message.get("metadata"), _ROLES.get(reading.role, Role.OTHER)
     estimate = sum(map(estimate_text, texts))
     read = estimate if counter.name == ESTIMATE else sum(map(counter.count, texts))
-    rules = cue_rules(reading.typed) if reading.human else ()
-    facts = Facts(
-        role=_ROLES.get(reading.role, Role.OTHER),
-        calls=reading.calls,
-        answers=reading.answers,
+    rare = Rare(
         critical=reading.critical,
         hook=isinstance(metadata, dict) and metadata.get("source") == "hook",
         ephemeral=reading.ephemeral,
-        size=MESSAGE_TOKENS + estimate + 4 * len(reading.parts),  # what rendering adds to each part
-        text_tokens=read + sum(map(counter.count, reading.unread)),
         media=reading.media,
-        content=content_digest(reading),
-        human=reading.human,
         held=reading.held,
         state=reading.state,
-        rules=rules,
+        rules=cue_rules(reading.typed) if reading.human else (),
+        may_hold_files=role in _HOSTS_ROLES and may_hold_files(data),
+    )
+    facts = Facts(
+        role=role,
+        calls=reading.calls,
+        answers=reading.answers,
+        size=MESSAGE_TOKENS + estimate + 4 * len(reading.parts),  # what rendering adds to each part
+        text_tokens=read + sum(map(counter.count, reading.unread)),
+        content=content_digest(reading),
+        human=reading.human,
         typed=sum(map(len, reading.typed)),
-        traits=read_traits(reading, [rule.strength for rule in rules]),
+        traits=read_traits(reading, [rule.strength for rule in rare.rules]),
+        few=None if rare == _USUAL else rare,
     )
     return Entry(data, facts, facts.content, (message, reading))
 
@@ -228,7 +249,7 @@ class Recalled(NamedTuple):
 
     @classmethod
     def made(cls, text: str, tokens: int, cited: Iterable[int]) -> Recalled:
-        facts = Facts(Role.USER, (), (), False, False, True, tokens, tokens, 0, b"")
+        facts = Facts(Role.USER, (), (), tokens, tokens, b"", few=Rare(ephemeral=True))
         return cls(Entry(encode_message({"role": "user", "content": text}), facts, b""), frozenset(cited))
 
 
@@ -248,9 +269,11 @@ def sealed(data: bytes, known: object) -> bytes:
 def unsealed(data: bytes, kept: bytes) -> bytes:
     """Return what is known of a message; nothing where that is damaged. Raise `StoreCorruptError` where the message
     is."""
-    if not kept.startswith(_SEAL) or len(kept) < _SEALED.size:
+    if len(kept) < _SEALED.size:
         return b""
-    _, message_sum, known_sum = _SEALED.unpack_from(kept)
+    seal, message_sum, known_sum = _SEALED.unpack_from(kept)
+    if seal != _SEAL:
+        return b""
     if message_sum != zlib.crc32(data):
         raise StoreCorruptError("the bytes of a stored message are damaged: their checksum differs")
     known = kept[_SEALED.size :]
@@ -325,7 +348,7 @@ class Intake:
                 entry = same if same and same.data == data else make_entry(message, self.counter, data)
                 entry.fresh = None  # of a whole log few messages are shown
                 entries.append(entry)
-                durable += not entry.facts.ephemeral
+                durable += not entry.facts.rare.ephemeral
 
         while some := list(islice(rows, 100)):
             await self.in_thread(partial(take, some))
@@ -346,16 +369,19 @@ class Intake:
     def decoded(self, stored: StoredEntry) -> tuple[Entry, bool]:
         """Return an entry as the log holds it, with tokens by the counter, and whether more is known of it than was
         stored. Raise `StoreCorruptError`."""
-        data, verdict, page, is_new = stored.message, None, None, True
-        known = unsealed(data, stored.facts)
-        with suppress(msgspec.DecodeError):
-            try:
-                version, facts, verdict, page = _known.decode(known)
-                is_new = version != facts_version(self.counter.name)
-            except msgspec.DecodeError:
+        (data, kept), version = stored, ""
+        known = unsealed(data, kept)
+        try:
+            version, facts, verdict, page = _known.decode(known)
+        except msgspec.DecodeError:
+            verdict = page = None
+            with suppress(msgspec.DecodeError):
                 _, _, verdict, page = _known_of_any_version.decode(known)
-        entry = make_entry(decode_message(data), self.counter) if is_new else Entry(data, facts, facts.content)
-        entry.fresh = None  # of a whole log few messages are shown
+        if is_new := version != facts_version(self.counter.name):
+            entry = make_entry(decode_message(data), self.counter)
+            entry.fresh = None  # of a whole log few messages are shown
+        else:
+            entry = Entry(data, facts, facts.content)
         if verdict is not None:
             self.verdicts[data] = verdict
         if page is not None:
@@ -500,12 +526,14 @@ class SegmentCutter:
         """Take the next closed group, from entry `start` on, and return the segments that are thereby cut, oldest
         first. Where it `ends` the segment, a view has closed that behind it."""
         (least, target, most, every), stop, first = self._cuts, start + len(group), group[0]
-        size, digest = sum(one.facts.size for one in group), first.digest
+        size, digest = first.facts.size, first.digest
         if len(group) > 1:
+            size = sum([one.facts.size for one in group])
             digest = hashlib.sha256(b"".join(one.digest for one in group)).digest()
-        cut, chance = list[Segment](), digest[-1]
-        ends_before = first.facts.human and self._size >= least and (self._size >= target or chance % _TURN == 0)
-        if self._size and (ends_before or self._size + size > most):
+        cut: list[Segment] = []
+        chance, before = digest[-1], self._size
+        ends_before = before >= least and first.facts.human and (before >= target or chance % _TURN == 0)
+        if before and (ends_before or before + size > most):
             cut.append(self._close())
         if size > most:  # in parts; a quarter of each is left free for the labels of rendering
             self._start = self._stop = stop

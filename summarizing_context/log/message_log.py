@@ -42,8 +42,9 @@ from summarizing_context.extraction.facts import (
     touches_of,
     urls_in,
 )
-from summarizing_context.extraction.rules import Rule, instruction_files, may_hold_files, rule_topic
+from summarizing_context.extraction.rules import Rule, instruction_files, rule_topic
 from summarizing_context.log.entries import (
+    LEADING,
     PASSED,
     Bounds,
     Entry,
@@ -228,8 +229,10 @@ class KeptTexts:
 
     def add(self, index: int, entry: Entry) -> None:
         facts, data = entry.facts, entry.data
-        if facts.role in (Role.USER, Role.SYSTEM, Role.DEVELOPER) and may_hold_files(data):
+        if facts.rare.may_hold_files:
             self._unread.append((index, entry))
+        if not (facts.calls or facts.answers):
+            return
         takes_part = not self._waiting.keys().isdisjoint(facts.answers)
         if facts.calls and not takes_part:  # the name of a tool that plans, or ends a task, may stand in its bytes
             has = data.lower().__contains__
@@ -297,7 +300,7 @@ class RuleLog:
     def __init__(self) -> None:
         self._by_cues: dict[int, tuple[Rule, ...]] = {}  # by message of a human's
         self.verdicts: dict[int, Verdict] = {}
-        self.open = array("q")  # messages on which a model may still be asked
+        self.open = array("i")  # messages on which a model may still be asked
 
     def add(self, index: int, rules: tuple[Rule, ...], verdict: Verdict | None = None) -> None:
         """The message at `index`, which is newer than all before, with what cues tell, and a model's verdict."""
@@ -406,10 +409,10 @@ class MessageLog:
         self.tokens = array("q", [0])  # cost of the first n entries
         self.segments: list[Segment] = []
         self.hashes: list[str] = []  # range hash of each segment
-        self.group_ends = array("q", [0])  # where closed groups end, the last one too, and the leading rows before them
-        self.humans = array("q")  # entries that a person wrote
-        self.steps = array("q")  # assistant rows; of several in a row, the first
-        self.marked = array("q")  # critical messages, and system and developer rows between others
+        self.group_ends = array("i", [0])  # where closed groups end, the last one too, and the leading rows before them
+        self.humans = array("i")  # entries that a person wrote
+        self.steps = array("i")  # assistant rows; of several in a row, the first
+        self.marked = array("i")  # critical messages, and system and developer rows between others
         self.states: dict[str, list[int]] = {}  # by what holds from these entries on
         self.rules = RuleLog()
         self.kept_texts = KeptTexts(self.tools)
@@ -467,12 +470,12 @@ class MessageLog:
 
     def fill(self, entries: Iterable[Entry]) -> MessageLog:
         """Add messages at the end, in one step, while no thread reads the log. Return the log."""
-        held, image_tokens = self.entries, self.settings.image_tokens
+        held, image_tokens, assistant = self.entries, self.settings.image_tokens, Role.ASSISTANT
         for entry in entries:
             facts, index, before = entry.facts, len(held), held[-1].facts.role if held else None
-            role, human, cost = facts.role, facts.human, entry.cost(image_tokens)
+            role, human, rare, cost = facts.role, facts.human, facts.rare, entry.cost(image_tokens)
             self.history_tokens += cost
-            if facts.ephemeral:
+            if rare.ephemeral:
                 entry.fresh = None
                 self.ephemeral.append((index, entry))
                 continue
@@ -480,12 +483,12 @@ class MessageLog:
             self.tokens.append(self.tokens[-1] + cost)
             if index >= _FRESH:  # a long session is kept as bytes
                 held[index - _FRESH].fresh = None
-            is_leading = role in (Role.SYSTEM, Role.DEVELOPER)
+            is_leading = role in LEADING
             if is_leading and index == self.leading_count:
                 self.leading_count = self.group_ends[0] = stop = index + 1
                 self._groups, self._cutter = GroupCutter(stop), SegmentCutter(self.cuts, stop)
                 continue
-            closed, first_call, answered = self._groups.add(facts.calls, facts.answers, turn=human, held=facts.held)
+            closed, first_call, answered = self._groups.add(facts.calls, facts.answers, turn=human, held=rare.held)
             digest = facts.content
             if first_call >= 0 or answered:  # with its place in the group: the first call, and those that it answers
                 places = ",".join(map(str, (first_call, *answered)))
@@ -493,12 +496,12 @@ class MessageLog:
             entry.digest = digest  # in one step, for another log may hold the entry too
             if human:
                 self.humans.append(index)
-                self.rules.add(index, facts.rules, self.verdicts.get(entry.data))
-            if role is Role.ASSISTANT and before is not Role.ASSISTANT:
+                self.rules.add(index, rare.rules, self.verdicts.get(entry.data) if self.verdicts else None)
+            if role is assistant and before is not assistant:
                 self.steps.append(index)
-            if facts.critical or (is_leading and self.keep_system and not facts.hook):
+            if rare.critical or (is_leading and self.keep_system and not rare.hook):
                 self.marked.append(index)
-            for name in facts.state:
+            for name in rare.state:
                 self.states.setdefault(name, []).append(index)
             for start, stop in closed:
                 self.group_ends.append(stop)
@@ -569,7 +572,7 @@ class MessageLog:
 
     def common_prefix(self, log: Sequence[Entry]) -> int:
         """How many durable entries of `log` are those of this one, byte for byte."""
-        durable = (entry for entry in log if not entry.facts.ephemeral)
+        durable = (entry for entry in log if not entry.facts.rare.ephemeral)
         both = zip(self.entries, durable, strict=False)
         return sum(1 for _ in takewhile(lambda pair: pair[0].data == pair[1].data, both))
 
@@ -623,7 +626,7 @@ class MessageLog:
         waiting, made = OpenCalls(), list[tuple[int, int]]()
         for index, entry in enumerate(self.entries[self.group_ends[-1] :], self.group_ends[-1]):
             made += [(index, at) for at in range(len(entry.facts.calls))]
-            waiting.take(entry.facts.calls, entry.facts.answers, entry.facts.held)
+            waiting.take(entry.facts.calls, entry.facts.answers, entry.facts.rare.held)
         return [made[ordinal] for ordinal in sorted(waiting.unanswered())]
 
     def interrupt(self) -> None:

@@ -703,7 +703,9 @@ def _call(block: Block, at: int = -1, shape: str = "") -> Part:
 def _result(content: object, id: str, holder: Mapping[str, Any], at: int, inner: list[_Fields]) -> Part:
     """Return the result of a call, in a block or a message. What has fields in its texts is added to `inner`."""
     texts = [content] if isinstance(content, str) and content else []
-    media, sealed, pages = list[str](), list[str](), 0
+    media: list[str] = []
+    sealed: list[str] = []
+    pages = 0
     blocks = content if isinstance(content, list) else [] if texts or content is None or content == "" else [content]
     for value in blocks:
         fields: list[_Fields] = []

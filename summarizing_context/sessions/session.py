@@ -434,7 +434,7 @@ class Session:
         """Add entries at the end of the log, all of them or none: to the store, and once that has committed them, in
         memory, also where this call was cancelled. Calls at the same time are added in their order,
         but ephemeral messages at once."""
-        stored = [self.intake.stored(entry) for entry in entries if not entry.facts.ephemeral]
+        stored = [self.intake.stored(entry) for entry in entries if not entry.facts.rare.ephemeral]
         # behind a thread that reads the session
         fill = partial(self.foreground.change, partial(self.log.fill, entries))
         with self.foreground:
@@ -450,7 +450,7 @@ class Session:
         """Make `log` the whole log; the present one is made a checkpoint first if anything of it would be lost."""
         present, store = self.log, self.store
         async with self.changing:
-            places = [place for place, entry in enumerate(log) if not entry.facts.ephemeral]
+            places = [place for place, entry in enumerate(log) if not entry.facts.rare.ephemeral]
             durable, keep = [log[place] for place in places], present.common_prefix(log)
             if keep == len(present) == len(durable) and present.messages == keep and len(durable) == len(log):
                 return

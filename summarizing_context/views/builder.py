@@ -110,7 +110,7 @@ class SystemRows:
         if self._rows_of != (name := (log.version, log.leading_count)):
             self._rows, self._rows_of = [*self._row], name
             for at, one in enumerate(log.entries[: log.leading_count]):
-                if alone or one.facts.role != Role.SYSTEM or one.facts.hook:
+                if alone or one.facts.role != Role.SYSTEM or one.facts.rare.hook:
                     self._rows.append((encodable(one.message()), log.cost(at)))
         return self._rows
 

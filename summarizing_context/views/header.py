@@ -786,7 +786,7 @@ def choose_staying(sources: Sources, stop: int, room: Room) -> Staying:
         else:
             left_out.append(start)
     held = {item.seq for item in items}
-    marked = sorted(log.staying(0, stop), key=lambda index: (not log.entries[index].facts.critical, -index))
+    marked = sorted(log.staying(0, stop), key=lambda index: (not log.entries[index].facts.rare.critical, -index))
     for index in (at for at in dict.fromkeys((*pinned[::-1], *marked)) if at < stop and at not in held):
         if len(left_out) >= 32 and log.cost(index) > left:  # not read: there may be thousands
             left_out.append(index)

@@ -294,7 +294,7 @@ class SummaryCache:
                 for child in node.children:
                     if child.width > 1:
                         yield from wanted(child)
-            elif self.summary(node) is None:
+            elif hash not in self._ready and self.summary(node) is None:
                 yield Want(node, hash)
 
         for number in (at for at, hash in enumerate(self._log.hashes) if hash not in self._ready):
