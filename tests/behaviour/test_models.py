@@ -178,6 +178,7 @@ async def asked(context: SummarizingContext, messages: Any, provider: Any, *, te
     for message in messages:
         last = context.last_view
         await context.add_message(message)
+        await context.wait_idle()  # else it is by chance which view has the summaries
         view = await context.next_view(provider=provider)
         kept = 0 if last is None or view.activation is not None else last.tokens
         if tells:
