@@ -284,8 +284,8 @@ async def choose_counter(
         return count_tokens if isinstance(count_tokens, TokenCounter) else checked_counter(count_tokens)
     if token_counter == "estimate":
         return ESTIMATE_COUNTER
-    registry: Any = sys.modules.get("tiktoken.registry")
-    encoding: Encoding | None = registry.ENCODINGS.get(ENCODING) if registry else None
+    registry = sys.modules.get("tiktoken.registry")
+    encoding: Encoding | None = getattr(registry, "ENCODINGS", {}).get(ENCODING)  # another thread may be importing it
 
     def load() -> None:
         nonlocal encoding

@@ -681,5 +681,5 @@ class Viewer:
         """The tail behind a state, which shows nothing yet."""
         room = Room(state.room, self._settings, state.squeeze, state.staying, cap=state.cap)
         is_plain = state.stop == self._log.leading_count and state.whole == Whole()
-        whole = Whole(tokens=int(room.high)) if is_plain else state.whole
+        whole = Whole(tokens=int(room.high), cut=int(room.high) - room.reserve) if is_plain else state.whole
         return Tail(state.stop, room, self._price, state.bounds, since=state.since, whole=whole)

@@ -285,7 +285,8 @@ class NextView:
             costs = [log.cost(at) for at in range(stop, length) if at not in stays]
             level = water_level([*costs, inf], room.shared / 2)  # and one more fits; pins and the header take less
             room = replace(room, squeeze=room.squeeze + 2, cap=max(4, int(level)))
-        tail.whole = tail.whole._replace(tokens=max(0, int(room.tokens - made.head_tokens)))
+        most = max(0, int(room.tokens - made.head_tokens))
+        tail.whole = tail.whole._replace(tokens=most, cut=max(0, most - room.reserve))
         shape = {"squeeze": room.squeeze, "cap": room.cap, "staying": room.staying, **cut._asdict(), "held_at": 0}
         shown = {"since": tail.since, "bounds": tail.bounds, "whole": tail.whole}
         known = {field: getattr(state, field) for field in ("keep_from", "interruptions", "counter")}

@@ -454,6 +454,7 @@ class Whole(NamedTuple):
     stop: int = 0  # entries of the log at the activation
     tokens: int = 0  # of the tail, up to which later ones are shown whole
     cap: int = 0  # tokens of one of the newest at the activation; 0 where they are whole
+    cut: int = 0  # of the tail, up to which later ones that do not fit are shown; kept, as other settings change it
 
 
 @dataclass
@@ -541,8 +542,7 @@ class Tail:
         cap = share = self.room.message_cap(self._open_tokens)
         uncut, is_cut = self.whole, self.room.is_bare or is_note
         if not is_cut and piece.seq >= uncut.first:
-            left = int(uncut.tokens - self.tokens)
-            left = left if cost <= left else left - self.room.reserve
+            left = (uncut.tokens if self.tokens + cost <= uncut.tokens else uncut.cut) - self.tokens
             cap = max(cap, left if piece.seq >= uncut.stop else uncut.cap or cost)
         if cost <= cap or is_cut:
             self._open_tokens += self.append(piece, cost, cap)

@@ -68,6 +68,21 @@ async def test_what_was_just_read_and_fits_nowhere_takes_what_an_activation_may_
             assert (await context.get_messages_for_request())[: len(view)] == view
 
 
+async def test_a_long_message_is_cut_the_same_after_the_high_water_was_changed(tmp_path: Path):
+    log = [user("Mend the importer.")]
+    for at in range(60):
+        log += [call("openai", (f"c{at}", "read_file", {})), result("openai", f"c{at}", words(random.Random(at), 120))]
+    kept = {"max_tokens": 4_000, "store": tmp_path / "run.db", "session_id": "one"}
+    async with begun(log, every=1, high_water=0.7, **kept) as context:
+        assert context.activations()
+        await fill(context, [user(words(random.Random(0), 6_000))])
+        view = await context.get_messages_for_request()
+        assert context.last_view.activation is None
+    for high_water in (0.9, 0.7):
+        async with begun(high_water=high_water, **kept) as context:
+            assert await context.get_messages_for_request() == view
+
+
 @pytest.mark.parametrize("sizes", [(1_900, 40), (40, 1_900), (1_200, 1_200)])
 async def test_results_of_one_step_are_whole_in_any_order_and_a_growing_budget_is_no_reason_to_activate(
     sizes: tuple[int, int],

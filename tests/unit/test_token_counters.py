@@ -5,10 +5,11 @@ import hashlib
 import json
 import random
 import string
+import sys
 import sysconfig
 import uuid
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
@@ -47,6 +48,12 @@ async def test_tiktoken_counts_where_its_ranks_are_and_a_long_text_in_pieces():
     assert (await choose_counter("auto")).name == "tiktoken/o200k_base"
     assert counter.count("word " * 160_000) == pytest.approx(160_000, abs=3)
     assert counter.count(" " * 1_100_000) > 0
+
+
+async def test_a_counter_is_found_while_another_thread_imports_tiktoken(monkeypatch: pytest.MonkeyPatch):
+    exact_counter()
+    monkeypatch.setitem(sys.modules, "tiktoken.registry", ModuleType("tiktoken.registry"))  # as it is until its end
+    assert (await choose_counter("auto")).name == "tiktoken/o200k_base"
 
 
 async def test_auto_falls_back_to_the_estimate_without_ranks_and_says_once_how_to_count_exactly(
