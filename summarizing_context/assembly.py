@@ -144,8 +144,9 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
     """Return an open context that the caller closes. A given store is closed too when this raises."""
     running_loop()
     async with AsyncExitStack() as opened:  # what the context closes, and what is closed where anything fails
-        if options.store is not None and callable(getattr(options.store, "close", None)):
-            opened.push_async_callback(options.store.close)
+        given = options.store
+        if given is not None and not isinstance(given, type) and callable(getattr(given, "close", None)):
+            opened.push_async_callback(given.close)
 
         # what was given
         for name, method, wanted in _WANTED:

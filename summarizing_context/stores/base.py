@@ -220,7 +220,8 @@ Decide = Callable[[dict[str, StoredMemory], set[str]], None]
 
 
 class VectorStore(Protocol):
-    """Vectors of memories, of length 1, as 32-bit floats, by the recipe of their embedding; they go with its text."""
+    """Vectors of memories, of length 1, as 32-bit floats, by the recipe of their embedding. They are kept for any
+    number, also before there is such a memory, and go when the text of a memory changes or goes."""
 
     async def save(self, recipe: str, vectors: Mapping[int, bytes]) -> None:
         """Keep vectors; as long as the process lives where nothing may be written."""
@@ -228,16 +229,18 @@ class VectorStore(Protocol):
     async def near(self, recipe: str, numbers: Sequence[int], query: bytes) -> dict[int, float]:
         """Return the cosine of each vector there is with the query; those of another length are left out.
 
-        An empty query asks which of the numbers have a mark: a vector of length 0, whose cosine says nothing."""
+        An empty query returns those of the numbers whose vector is `b""`, a mark, with any value."""
 
 
 class SessionStore(Protocol):
     """Keeps logs, summaries, checkpoints and memories; many sessions in one place. A context takes one that is open;
-    `tests/contract` calls `async def open()`.
+    `tests/contract` calls `async def open()`, once: again, or after `close`, it raises `StoreError`.
 
-    Every method raises `StoreError` or one of its subclasses, never the driver's own errors. All writes are queued in
-    call order and are durable when the awaitable returns. No call holds the event loop up, and one from another event
-    loop raises `WrongEventLoopError`.
+    Every method raises `StoreError` or one of its subclasses, also before `open` and after `close`, or the error that
+    is named with it, never the driver's own errors, and never with the text of an entry, nor in its cause. Errors write
+    their texts themselves: `SessionInUseError(session_id, pid, host)`, `SessionExistsError(session_id)`. All writes are
+    queued in call order and are durable when the awaitable returns. Those to a session need its claim, but for uses of
+    summaries. No call holds the event loop up, and one from another event loop raises `WrongEventLoopError`.
     """
 
     name: str  # where it is, for statistics
@@ -302,7 +305,8 @@ class SessionStore(Protocol):
     async def search(self, terms: Sequence[str], scope: Scope, limit: int) -> list[Match]:
         """Return the messages and summaries that hold any of the terms, the most relevant first; they are found as soon
         as they are durable. Terms are letters, digits and spaces; one of several words is a phrase. Case, accents and
-        English endings make no difference. Of equals, the newest first."""
+        English endings make no difference, and words of scripts without spaces are found within others. Of equals, the
+        newest first."""
 
     async def sessions(self) -> list[SessionInfo]:
         """Return all sessions, the newest change first."""
@@ -316,7 +320,8 @@ class SessionStore(Protocol):
     # with nothing done, if the log was replaced since.
 
     async def save_checkpoint(self, session_id: str, present: Present) -> Checkpoint:
-        """Keep the log's first `present.messages` entries, the pins, and the activation states of the present."""
+        """Keep the log's first `present.messages` entries, the pins, the activation states of the present, and the
+        summaries that the session uses within these entries."""
 
     async def load_checkpoint(self, session_id: str, id: str) -> StoredCheckpoint:
         """Return a checkpoint with its log."""

@@ -402,9 +402,16 @@ async def test_a_given_store_is_closed_once_when_the_context_does_not_open(tmp_p
 class Half:
     async def claim(self, session_id: str) -> None: ...
 
+    async def close(self) -> None: ...
+
 
 @pytest.mark.parametrize(
-    ("store", "words"), [("run.db", r"Settings\(store=\)"), (Half(), r"Half and lacks append, .*, name, ")]
+    ("store", "words"),
+    [
+        ("run.db", r"Settings\(store=\)"),
+        (Half(), r"Half and lacks append, .*, name, "),
+        (Half, "type and lacks append"),
+    ],
 )
 async def test_what_is_no_store_is_refused_with_what_it_lacks(store, words):
     with pytest.raises(SettingsError, match=words):
