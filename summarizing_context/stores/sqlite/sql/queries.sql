@@ -9,6 +9,17 @@ insert into search (rowid, text) values (?, ?);
 -- unindex_text: one row, of this text
 insert into search (search, rowid, text) values ('delete', ?, ?);
 
+-- count_entries: of the logs, a JSON list of branches and positions from which on, and all others
+select coalesce(sum(goes), 0), (select count(*) from entries) - coalesce(sum(goes), 0) from (
+    select (
+        select count(*) from entries
+        where branch = json_extract(value, '$[0]') and position >= json_extract(value, '$[1]')
+    ) as goes from json_each(:logs)
+);
+
+-- indexed: all rows, by their numbers
+select -id, text from summaries union all select (branch << 32) + position, message from entries;
+
 -- merge_search: so many pages of it; fewer than none: of all its parts
 insert into search (search, rank) values ('merge', :pages);
 
