@@ -361,8 +361,8 @@ class SqliteStore(RelationalStore):
             """Where little stays of much, remove the rest at once and index what stays: taking words back by rows is
             slow. Return the bytes of each text."""
             logs = relational.find_unneeded(connection, everything=everything)
-            goes, stays = connection.run("count_entries", logs=json.dumps(logs)).fetchone()
-            if not self._slice < goes <= _AT_ONCE or stays > min(goes, _AT_ONCE // 50):
+            total, goes = connection.run("count_entries", logs=json.dumps(logs)).fetchone()
+            if not self._slice < goes <= _AT_ONCE or total - goes > min(goes, _AT_ONCE // 50):
                 return []
             connection.execute("insert into search (search) values ('delete-all')")
             removals = [("remove_entries", {"branch": branch, "start": start}) for branch, start in logs]

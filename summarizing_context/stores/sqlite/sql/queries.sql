@@ -9,13 +9,9 @@ insert into search (rowid, text) values (?, ?);
 -- unindex_text: one row, of this text
 insert into search (search, rowid, text) values ('delete', ?, ?);
 
--- count_entries: of the logs, a JSON list of branches and positions from which on, and all others
-select coalesce(sum(goes), 0), (select count(*) from entries) - coalesce(sum(goes), 0) from (
-    select (
-        select count(*) from entries
-        where branch = json_extract(value, '$[0]') and position >= json_extract(value, '$[1]')
-    ) as goes from json_each(:logs)
-);
+-- count_entries: all, and those of some logs, a JSON list of branches with the positions from which on
+select (select count(*) from entries), count(*) from json_each(:logs) as log
+cross join entries on branch = json_extract(log.value, '$[0]') and position >= json_extract(log.value, '$[1]');
 
 -- indexed: all rows, by their numbers
 select -id, text from summaries union all select (branch << 32) + position, message from entries;
