@@ -347,7 +347,7 @@ def compare(
     Examples:
         eval compare main-report/ eval-report/ --junit compare.xml
     """
-    from summarizing_context.evaluation.report import Report, in_words, write_junit
+    from summarizing_context.evaluation.report import MIN_SESSIONS, Report, in_words, write_junit
 
     changes, before, after = list[dict[str, Any]](), Report.read(old), Report.read(new)
     for arm, what, change, worse in after.compare(before):
@@ -357,6 +357,8 @@ def compare(
     is_worse = any(one["worse"] for one in changes)
     write_junit(junit, "eval compare", [(one["arm"], one["what"], one["words"], one["worse"]) for one in changes])
     verdict = f"The new run is {'surely' if is_worse else 'not surely'} worse."
+    if not is_worse and all(one["change"]["sessions"] < MIN_SESSIONS for one in changes):
+        verdict = f"Too few sessions to tell whether the new run is worse; at least {MIN_SESSIONS} are needed."
     remarks = [plain(one) for one in after.differences(before)]
     parts: list[RenderableType] = [table("New against old", ("arm", "what", "change"), rows, fold=True), verdict]
     document = {"worse": is_worse, "verdict": verdict, "changes": changes}

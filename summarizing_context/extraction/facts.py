@@ -465,7 +465,7 @@ def touches_of(call: Part, answer: Part | None, rules: ToolRules) -> Iterator[To
             yield Touch("error", line, "seen", about=about)
         return
     for path, done in patched:
-        yield Touch("path", path, _confirmed(done, result))
+        yield Touch("path", path, _confirmed(done, result), about=f"{tool} {path}", went_well=result is not None)
     for kind, value, done in claims:
         if kind != "command":
             operation = _confirmed(done, result) if kind == "path" else done

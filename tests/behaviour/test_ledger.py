@@ -286,6 +286,16 @@ async def test_a_change_that_its_result_denies_has_not_happened():
     assert await done("bash", {"command": "rm a.py"}, "The user rejected this tool use.", kind="path") == []
 
 
+@pytest.mark.parametrize("later", ["a.py\n", "b.py\n*** Update File: a.py", "b.py"])
+async def test_the_error_of_a_failed_patch_is_fixed_by_a_later_patch_of_the_file_alone(later: str):
+    rows = list[Message]()
+    for path, told in (("a.py", "Error: the context was not found"), (later, "Done!")):
+        asked = {"patch": f"*** Update File: {path}\n"}
+        rows += call("openai", (path, "apply_patch", asked)), result("openai", path, told)
+    errors = [fact.operation for fact in await facts(*rows) if fact.kind == "error"]
+    assert errors == ["fixed" if "a.py" in later else "open"]
+
+
 async def test_ids_and_addresses_and_what_a_human_decided_are_told():
     reply = '{"refund_id": "RF-77", "url": "https://x.io/r/77"}'
     assert set(await done("cancel_order", {"order_id": "W100", "why": "late"}, reply)) == {

@@ -22,8 +22,8 @@ from summarizing_context.messages.text import query_terms
 from summarizing_context.retrieval.embeddings import packed
 from summarizing_context.stores import base
 from summarizing_context.stores.base import Match, MemoryScope, Present, Scope, SessionStore, StoredEntry
-from summarizing_context.stores.sqlite.store import SqliteStore
-from tests.contract.store_builders import check_index, key, make_store, nothing, opened, summary
+from summarizing_context.stores.sqlite.store import Database, SqliteStore
+from tests.contract.store_builders import check_index, is_there, key, make_store, nothing, opened, summary
 
 of_every_backend = pytest.mark.usefixtures("backend")
 needs_chroma = pytest.mark.skipif(find_spec("chromadb") is None, reason="chromadb is not installed: the extra `chroma`")
@@ -131,6 +131,29 @@ async def test_an_oracle_finds_the_same(store, path, seed):
         expected = {(name, at) for name in logs for at, text in enumerate(logs[name]) if query & {*text.split()}}
         assert set(await places(store, " ".join(query), Scope(None))) == expected
     check_index(path)
+
+
+async def test_what_stays_is_found_where_a_long_session_goes_whose_words_are_not_taken_back_one_by_one(
+    store, path, monkeypatch
+):
+    async def both() -> list[tuple[str, str]]:
+        return [(match.kind, match.text) for match in await found(store, "zebra", Scope(None))]
+
+    await store.append("s", say("the zebra"), nothing)
+    await store.append("t", say(*(f"zebra{at} of a SECRET" for at in range(1_000)), "zebra"), nothing)
+    for session, name in (("s", "kept"), ("t", "gone")):
+        await store.save_summary(session, key(name), summary(f"a zebra is {name}"), (0, 1))
+    assert len(await both()) == 4
+    taken_back = Mock()
+    monkeypatch.setattr(Database, "unindex_texts", taken_back)
+    assert await store.delete_session("t")
+    assert sorted(await both()) == [("message", "the zebra"), ("summary", "a zebra is kept")]
+    await store.append("s", say("another zebra"), nothing)
+    assert len(await both()) == 3
+    check_index(path)
+    assert not is_there(path, "SECRET")
+    assert not is_there(path, "secret")
+    assert not any([*one.args[0]] for one in taken_back.call_args_list)
 
 
 ODD = ["AND", "OR", "NOT", "NEAR(", '"', "*", "^a", ":", "-", "tulip"]

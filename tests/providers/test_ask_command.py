@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.progress import Progress
 
 from summarizing_context.evaluation.replay import demo_session
 from summarizing_context.summarizers.prompts import latest
@@ -136,16 +137,25 @@ def test_questions_that_cannot_be_used_are_asked_three_times_and_told(log, capsy
         assert said in capsys.readouterr().err
 
 
-def test_tuning_on_the_folder_has_answers_from_both_prompts_read_and_marked(log, tmp_path):
+def test_tuning_on_the_folder_has_answers_from_both_prompts_read_and_marked(log, tmp_path, monkeypatch):
+    moved, update = list[tuple[float, float | None]](), Progress.update
+
+    def watched(bar: Progress, task: Any, **given: Any) -> None:
+        moved.append((given["completed"], bar.tasks[0].total))
+        update(bar, task, **given)
+
+    monkeypatch.setattr(Progress, "update", watched)
     prompt = kept_prompt(MINE, tmp_path / "mine")
     with serving_apart(answering) as server:
         assert ask(log, server, "--arms", "ours,tail") == 0
         asked = len(server.requests)
         words = ["tune", "eval-ask", "--prompt", prompt, *MODELS, "--base-url", OPENAI.base_url(server.root)]
         assert command(*words, "--dry-run") == 0
+        moved.clear()
         assert len(server.requests) == asked
         assert command(*words, "--yes", "--json", "told.json") == 0
         made = server.requests[asked:]
+        assert {*moved} >= {(done, len(made)) for done in range(1, len(made) + 1)}  # with each reply, also of the judge
         assert {kind_of(one.body) for one in made} == {"summary", "reader", "judge"}
         assert any("Keep every port." in system_text(one.body) for one in made)
         assert command(*words, "--out", "tune-report", "--json", "again.json") == 0

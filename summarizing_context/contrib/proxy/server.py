@@ -194,7 +194,7 @@ class Passage:
                 if again is not None:
                     await reply.aclose()
                     reply, made = await ask(again), again
-                    if reply.status in (400, 413):  # shorter, and refused: something else is wrong with it
+                    if await reply.error() is not None:  # shorter, and refused: something else is wrong with it
                         again.known.ceilings.pop(again.record.model, None)
             more = [*_NO_PAGE]
             if made is not None:

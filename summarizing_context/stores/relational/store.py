@@ -671,15 +671,6 @@ class RelationalStore:
         """Remove what no session needs; of logs, `everything` or what deleted sessions left. Return the bytes of the
         texts."""
 
-        def find(connection: Connection) -> list[tuple[int, int]]:
-            """Return the branches with entries that no log needs, and from where on; from 0 on where one is to go."""
-            branches = connection.run("branches", everything=everything).fetchall()
-            needed: dict[int, int] = {}
-            for head in connection.run("heads") if branches else ():  # read after the branches, for others add to both
-                for branch, _, stop in Head(*head).ranges():
-                    needed[branch] = max(stop, needed.get(branch, 0))
-            return [(branch, needed.get(branch, 0)) for branch, end in branches if needed.get(branch, 0) < max(1, end)]
-
         def remove_entries(connection: Connection, branch: int, start: int) -> list[int]:
             connection.run("guard", what="removal")
             removed = connection.run("remove_entries", branch=branch, start=start, most=self._slice).fetchall()
@@ -696,7 +687,8 @@ class RelationalStore:
 
         freed = 0
         removals: list[Work[list[int]]] = [
-            partial(remove_entries, branch=branch, start=start) for branch, start in await self.submit("purge", find)
+            partial(remove_entries, branch=branch, start=start)
+            for branch, start in await self.submit("purge", partial(find_unneeded, everything=everything))
         ]
         for remove in (*removals, remove_summaries):
             while sizes := await self.submit("purge", remove):
@@ -792,6 +784,16 @@ class Head(NamedTuple):
         """Return the head of as much of the log, without a branch of its own."""
         places = [(branch, min(its_stop, stop)) for branch, start, its_stop in self.ranges() if start < stop]
         return Head(0, stop, json.dumps(places))
+
+
+def find_unneeded(connection: Connection, *, everything: bool) -> list[tuple[int, int]]:
+    """Return the branches with entries that no log needs, and from where on; from 0 on where one is to go."""
+    branches = connection.run("branches", everything=everything).fetchall()
+    needed: dict[int, int] = {}
+    for head in connection.run("heads") if branches else ():  # read after the branches, for others add to both
+        for branch, _, stop in Head(*head).ranges():
+            needed[branch] = max(stop, needed.get(branch, 0))
+    return [(branch, needed.get(branch, 0)) for branch, end in branches if needed.get(branch, 0) < max(1, end)]
 
 
 def put_in_place(connection: Connection, session_id: str, head: Head, entries: base.Entries = ()) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import json
 import os
 import re
 import sqlite3
@@ -24,6 +25,7 @@ from filelock import FileLock, Timeout
 
 from summarizing_context import errors
 from summarizing_context.errors import StoreCorruptError, StoreError, StoreLockedError
+from summarizing_context.messages.reading import searchable
 from summarizing_context.messages.text import indexed_words
 from summarizing_context.stores.base import REMOVED
 from summarizing_context.stores.private_files import FILE, make_private_folder, open_private
@@ -31,6 +33,7 @@ from summarizing_context.stores.relational import store as relational
 from summarizing_context.stores.relational.store import Engine, RelationalStore, Result, Values, Work
 
 _REWRITTEN = 16 << 20  # bytes; a larger file is not rewritten by each deletion
+_AT_ONCE = 100_000  # entries that are removed in one transaction; a fiftieth of them is indexed in one
 _MERGED = 300  # pages of an index that it merges in one
 _FRAME = 4_096 + 24  # bytes of a page in the log
 
@@ -353,7 +356,29 @@ class SqliteStore(RelationalStore):
     async def _remove_unneeded(self, *, everything: bool) -> int:
         """Remove it from the file too. A file of more than 16 MB stays as large as it is unless `everything` goes; the
         space is overwritten and used again."""
-        freed = await super()._remove_unneeded(everything=everything)
+
+        def remove_at_once(connection: Database) -> list[int]:
+            """Where little stays of much, remove the rest at once and index what stays: taking words back by rows is
+            slow. Return the bytes of each text."""
+            logs = relational.find_unneeded(connection, everything=everything)
+            total, goes = connection.run("count_entries", logs=json.dumps(logs)).fetchone()
+            if not self._slice < goes <= _AT_ONCE or total - goes > min(goes, _AT_ONCE // 50):
+                return []
+            connection.execute("insert into search (search) values ('delete-all')")
+            removals = [("remove_entries", {"branch": branch, "start": start}) for branch, start in logs]
+            sizes: list[int] = []
+            for query, values in (*removals, ("remove_unused_summaries", {})):
+                while rows := connection.run(query, most=self._slice, **values).fetchall():
+                    sizes += (len(text) for _, text in rows)
+            kept = connection.run("indexed")
+            connection.index_texts((at, searchable(text) if at > 0 else relational.readable(text)) for at, text in kept)
+            return sizes
+
+        told, sizes = REMOVED.get(), []
+        with suppress(errors.StoreFullError):  # slices need less
+            sizes = await self.submit("purge", remove_at_once)
+        told("", len(sizes))
+        freed = sum(sizes) + await super()._remove_unneeded(everything=everything)
 
         def merge(connection: Database) -> bool:
             before = connection.total_changes
@@ -361,7 +386,7 @@ class SqliteStore(RelationalStore):
             return connection.total_changes - before > 1
 
         engine, pages = self._opened(), -_MERGED  # the first merges all parts of the index, the others go on with it
-        told, doing = REMOVED.get(), "the search index is merged"
+        doing = "the search index is merged"
         told(doing, 0, await self.submit("purge", lambda connection: connection.run("search_pages").fetchone()[0]))
         while await self.submit("purge", merge):  # merged parts hold nothing of what was removed
             told(doing, _MERGED)

@@ -9,6 +9,13 @@ insert into search (rowid, text) values (?, ?);
 -- unindex_text: one row, of this text
 insert into search (search, rowid, text) values ('delete', ?, ?);
 
+-- count_entries: all, and those of some logs, a JSON list of branches with the positions from which on
+select (select count(*) from entries), count(*) from json_each(:logs) as log
+cross join entries on branch = json_extract(log.value, '$[0]') and position >= json_extract(log.value, '$[1]');
+
+-- indexed: all rows, by their numbers
+select -id, text from summaries union all select (branch << 32) + position, message from entries;
+
 -- merge_search: so many pages of it; fewer than none: of all its parts
 insert into search (search, rank) values ('merge', :pages);
 
