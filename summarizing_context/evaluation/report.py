@@ -41,6 +41,8 @@ class Interval(NamedTuple):
     low: float
     high: float
     sessions: int
+    questions: int = 0
+    changed: int | None = None  # questions, of a difference
 
     @property
     def has_ends(self) -> bool:
@@ -73,12 +75,13 @@ def mean_of(points: Points) -> Interval | None:
     listed = [value for _, value in sorted(by_session(points).items())]
     means = sorted(sum(map(listed.__getitem__, draw)) / len(listed) for draw in _draws(len(listed)))
     low, high = (means[round(share * (DRAWS - 1))] for share in (0.025, 0.975))
-    return Interval(sum(listed) / len(listed), low, high, len(listed))
+    return Interval(sum(listed) / len(listed), low, high, len(listed), len(points))
 
 
 def paired(ours: Points, theirs: Points) -> Interval | None:
     """Return by how much ours are more than theirs, over the questions that both have."""
-    return mean_of({key: ours[key] - theirs[key] for key in ours if key in theirs})
+    change = {key: ours[key] - theirs[key] for key in ours if key in theirs}
+    return (found := mean_of(change)) and found._replace(changed=sum(value != 0 for value in change.values()))
 
 
 class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -409,7 +412,10 @@ def in_words(change: Interval | None) -> str:
     if change is None:
         return "nothing was measured"
     if change.mean == change.low == change.high == 0:
-        return f"equal on every question, {change.sessions} session{'' if change.sessions == 1 else 's'}"
+        same = "equal on every question"
+        if change.changed:
+            same = f"no difference on average, {change.changed} of {change.questions} questions changed"
+        return f"{same}, {change.sessions} session{'' if change.sessions == 1 else 's'}"
     points, ends = change.words("+.1f", " points")
     if not change.has_ends:
         return f"too few sessions to tell ({change.sessions}, at least {MIN_SESSIONS}): {points}"

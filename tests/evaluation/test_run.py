@@ -13,7 +13,7 @@ import pytest
 from summarizing_context import Settings, SettingsError, TranscriptError
 from summarizing_context.evaluation import Arm, Cassette, Dataset, Metric, Report, Run
 from summarizing_context.evaluation.datasets import cuts_of, hindsight, read_messages
-from summarizing_context.evaluation.report import Answer, Asked, Spent, Tuning
+from summarizing_context.evaluation.report import Answer, Asked, Spent, Tuning, in_words
 from summarizing_context.evaluation.views import Text
 from summarizing_context.testing import ScriptedSummarizer, check_session, default_summary
 from tests.cli.commands import write_transcript
@@ -122,6 +122,21 @@ def test_the_verdict_on_a_prompt_that_is_better_names_where_it_is_not(rules: flo
     report = reported({"start": [0.5] * 12, "mine": [rules, facts] * 6})
     tuning = Tuning("start", "mine", [], [], [], [], {}, {}, "mine")
     assert msgspec.structs.replace(report, tuning=tuning).verdict.endswith(said)
+
+
+def test_questions_that_cancel_out_within_a_session_are_not_told_as_equal():
+    old = reported({"ours": [0.0, 1.0] * 5})
+    new = reported({"ours": [1.0, 0.0] + [0.0, 1.0] * 4})
+    old, new = (msgspec.structs.replace(one, asked=_in_pairs(one)) for one in (old, new))
+    (_, _, change, is_worse), *_ = new.compare(old)
+    assert (in_words(change), is_worse) == ("no difference on average, 2 of 10 questions changed, 5 sessions", False)
+    assert in_words(old.compare(old)[0][2]) == "equal on every question, 5 sessions"
+
+
+def _in_pairs(report: Report) -> list[Asked]:
+    """Its questions, two of each session."""
+    named = ((f"s{at // 2}", f"q{at % 2}", one) for at, one in enumerate(report.asked))
+    return [msgspec.structs.replace(one, session=session, case=session, id=name) for session, name, one in named]
 
 
 def test_verdict_terminal_and_page_round_an_interval_in_one_way(tmp_path: Path):
