@@ -86,6 +86,8 @@ def test_a_python_block_runs_as_it_stands(block: Block, provider: Any, monkeypat
         asyncio.run(run(block, module.__dict__))
     else:  # await may not stand at the top level
         exec(compile(block.text, str(block), "exec", dont_inherit=True), module.__dict__)
+    for test in [one for name, one in module.__dict__.items() if name.startswith("test_")]:
+        assert test() is None, f"{test.__name__} is not run by pytest alone"
 
 
 COMMAND: Any = build_command()
