@@ -281,13 +281,11 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
 
     # Gates
 
-    def check(self, bounds: Mapping[str, float]) -> list[Gate]:
-        """Return what became of bounds for figures of the first arm: `{"right": 0.9, "laws": 0}`. Raise `SettingsError`
-        for a figure that there is not."""
-        arm, gates = self.first, list[Gate]()
-        for metric, bound in bounds.items():
-            if metric not in (known := [*dict.fromkeys([*self.metrics, RIGHT, EVIDENCE, HELD, *AT_MOST])]):
-                raise SettingsError(f"there is no metric {metric!r}; this run has {', '.join(known)}")
+    def check(self, bounds: Mapping[str, float | str] | str) -> list[Gate]:
+        """Return what became of bounds for figures of the first arm: `{"right": 0.9, "laws": 0}`, or as `read_bounds`
+        takes them. Raise `SettingsError` as it does."""
+        arm, gates, known = self.first, list[Gate](), gated(is_marked=HELD not in self.metrics)
+        for metric, bound in read_bounds(bounds, [*dict.fromkeys([*self.metrics, *known])]).items():
             passed, words = False, "nothing to look at"
             name = f"{arm}, {metric}, " + (f"at most {bound:g}" if metric in AT_MOST else f"at least {bound:.1%}")
             if metric in AT_MOST and (figure := self.figure(arm, metric)) is not None:
@@ -424,21 +422,32 @@ def in_words(change: Interval | None) -> str:
     return f"no sure difference: {points}, interval {ends}"
 
 
-def read_bounds(text: str, *, is_marked: bool) -> dict[str, float]:
-    """Return the bounds in a text such as `held=0.6,laws=0`. Raise `SettingsError`, also for what only marks say."""
+def gated(*, is_marked: bool) -> tuple[str, ...]:
+    """Return the figures that bounds may be about; what is right and wrong, only marks say."""
+    return (RIGHT, EVIDENCE, *AT_MOST) if is_marked else (HELD, EVIDENCE, *AT_MOST[:-1])
+
+
+def read_bounds(
+    bounds: Mapping[str, float | str] | str, known: Sequence[str], where: str = "bounds"
+) -> dict[str, float]:
+    """Return the bounds in a mapping, or in a text such as `held=0.6,tokens=10k`. Raise `SettingsError` for a figure
+    that is not known, and for what bounds none."""
     found = dict[str, float]()
-    known = (RIGHT, EVIDENCE, *AT_MOST) if is_marked else (HELD, EVIDENCE, *AT_MOST[:-1])  # what is wrong is marked
-    for name, _, value in (map(str.strip, one.partition("=")) for one in text.split(",") if one.strip()):
+    listed = str(bounds).split(",") if not isinstance(bounds, Mapping) else [f"{k}={v}" for k, v in bounds.items()]
+    for part in filter(None, map(str.strip, listed)):
+        name, _, value = map(str.strip, part.partition("="))
         if name not in known:
-            raise SettingsError(f"--fail-under: no {name[:60]!r} is measured here; there are {', '.join(known)}")
+            raise SettingsError(f"{where}: no {name[:60]!r} is measured here; there are {', '.join(known)}")
         try:
-            bound = found[name] = float(value.removesuffix("%")) / (100 if "%" in value else 1)
+            bound = float(value.removesuffix("k" if name in AT_MOST else "%"))
+            bound = bound * 1_000 if value.endswith("k") else bound / 100 if value.endswith("%") else bound
         except ValueError as error:
-            raise SettingsError(f"--fail-under: {text[:60]!r}; write it like {known[0]}=0.6,laws=0") from error
+            raise SettingsError(f"{where}: {part[:60]!r}; write it like {known[0]}=0.6,tokens=10k,laws=0") from error
         if name not in AT_MOST and 1 < bound <= 100 and "%" not in value:
-            raise SettingsError(f"--fail-under: {name} is a share; for {bound:g} % write {name}={bound / 100:g}")
+            raise SettingsError(f"{where}: {name} is a share; for {bound:g} % write {name}={bound / 100:g}")
         if not 0 <= bound <= (inf if name in AT_MOST else 1):
-            raise SettingsError(f"--fail-under: {text[:60]!r}; a share is from 0 to 1, other figures from 0 on")
+            raise SettingsError(f"{where}: {part[:60]!r}; a share is from 0 to 1, other figures from 0 on")
+        found[name] = bound
     return found
 
 

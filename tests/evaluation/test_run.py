@@ -124,6 +124,24 @@ def test_the_verdict_on_a_prompt_that_is_better_names_where_it_is_not(rules: flo
     assert msgspec.structs.replace(report, tuning=tuning).verdict.endswith(said)
 
 
+@pytest.mark.parametrize(
+    ("bounds", "said"),
+    [
+        ({"held": 70}, "held is a share; for 70 % write held=0.7"),
+        ({"held": "much"}, "'held=much'; write it like held=0.6,tokens=10k,laws=0"),
+        ({"held": None}, "'held=None'; write it like"),
+        ({"laws": -1}, "'laws=-1'; a share is from 0 to 1, other figures from 0 on"),
+        ({"right": 0.3}, "no 'right' is measured here; there are held, evidence, laws, tokens, cost"),
+        ({"helt": 1}, "no 'helt' is measured here"),
+        ("held=0.5,tokens=10%", "'tokens=10%'; write it like"),
+        (["held=0.5"], "is measured here"),
+    ],
+)
+def test_bounds_that_bound_nothing_are_refused_in_python_as_by_the_command(bounds: Any, said: str):
+    with pytest.raises(SettingsError, match=f"^bounds: .*{re.escape(said)}"):
+        reported({"ours": [0.5]}).check(bounds)
+
+
 def test_questions_that_cancel_out_within_a_session_are_not_told_as_equal():
     old = reported({"ours": [0.0, 1.0] * 5})
     new = reported({"ours": [1.0, 0.0] + [0.0, 1.0] * 4})
@@ -154,7 +172,8 @@ def test_gates_and_a_comparison_tell_low_scores_broken_laws_and_what_was_not_mea
     broken = reported({"ours": [0.9, 0.8, 0.9, 0.7, 0.8, 0.9]}, laws=2)
     assert [one.passed for one in broken.check({"held": 0.8, "laws": 2})] == [True, True]
     assert [one.passed for one in broken.check({"held": 0.9, "laws": 0, "tokens": 9})] == [False, False, False]
-    assert report.check({"wrong": 1})[0].words == "nothing to look at"
+    assert report.check({"evidence": 1})[0].words == "nothing to look at"
+    assert report.check("held=70%, tokens=10k") == report.check({"held": "70%", "tokens": 10_000})
     worse = reported({"ours": [0.5, 0.6, 0.5, 0.5, 0.6, 0.6]})
     for new, told in ((report, set()), (broken, {"laws"}), (worse, {"held"})):
         assert {what for _, what, _, is_worse in new.compare(report) if is_worse} == told
