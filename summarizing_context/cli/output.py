@@ -149,11 +149,17 @@ def progress(name: str, total: int | None, announced: str = "", times: int = 0) 
 
 def confirm(question: str, yes: bool, done: str) -> None:
     """Ask, unless `yes` answers already. Raise `InputError` where the answer is no; `done` is what then was not."""
+    if yes:
+        return
     try:
-        if not yes and not typer.confirm(plain(question), err=True):
-            raise InputError(f"nothing was {done}")
+        agreed = typer.confirm(plain(question), err=True)
     except typer.Abort as error:
+        tell("")
         raise InputError(f"nothing was {done}: there was no answer; give --yes to do it without asking") from error
+    if not sys.stdin.isatty():  # where the answer would have ended the line
+        tell("")
+    if not agreed:
+        raise InputError(f"nothing was {done}")
 
 
 def explain_failure(error: BaseException) -> int:
