@@ -402,6 +402,7 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
             return msgspec.json.decode(file.read_bytes(), type=cls)
         except (OSError, msgspec.MsgspecError) as error:
             why = f"is not the report of a run ({type(error).__name__}); name its folder"
+            why = why if Path(path).exists() else "there is no such folder or file; name the folder of a run"
             raise SettingsError(f"{file}: {why}") from error
 
 
