@@ -171,7 +171,7 @@ def explain_failure(error: BaseException) -> int:
     problems = ["; ".join((str(error) or type(error).__name__, *getattr(error, "__notes__", ())))]
     status = Status.ENVIRONMENT
     if isinstance(error, KeyboardInterrupt | typer.Abort):
-        problems, status = ["stopped; nothing that was stored is lost"], Status.INTERRUPTED
+        problems, status = [f"stopped; {str(error) or 'nothing that was stored is lost'}"], Status.INTERRUPTED
     elif hasattr(error, "format_message"):  # of typer
         said = error.format_message().rstrip(".").replace(": Value error, ", ": ")
         problems, status = [f"{said}; see --help"], Status.BAD_INPUT
