@@ -19,6 +19,7 @@ import summarizing_context
 from docs.tools import generate_docs
 from summarizing_context import Settings, open_context
 from summarizing_context.cli import build_command, main
+from summarizing_context.summarizers.prompts import latest
 from tests.cli.commands import fill_store, write_transcript
 from tests.docs import documents
 from tests.docs.checkout import ROOT
@@ -56,6 +57,7 @@ def provider(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     """A folder with the transcript of a session, and both providers on the loopback; no key of the machine is left."""
     monkeypatch.chdir(tmp_path)
     (write(tmp_path / "logs", 1) / "session-1.jsonl").rename(tmp_path / "run.jsonl")
+    (tmp_path / "mine.md").write_text(f"{latest('segment').text}\n- Keep every id.\n", encoding="utf-8")
     with serving_apart(answering) as server:
         for name in ("OPENAI", "ANTHROPIC"):
             monkeypatch.setenv(f"{name}_API_KEY", "test-key")
