@@ -310,12 +310,12 @@ def run(
         eval run beam:chats/100K
     """
     from summarizing_context.evaluation.datasets import Dataset
-    from summarizing_context.evaluation.report import gated, read_bounds
+    from summarizing_context.evaluation.report import read_bounds
     from summarizing_context.evaluation.run import Arm, Run
 
     started, names, dataset = time.perf_counter(), listed(arms), Dataset.load(*sources, format=own.format)
-    known = gated(is_marked=dataset.recording is not None)
-    gates = read_bounds(fail_under or "", known, "--fail-under")  # before anything is paid for
+    is_marked = dataset.recording is not None
+    gates = read_bounds(fail_under or "", is_marked=is_marked, where="--fail-under")  # before anything is paid for
     if dataset.recording is not None:
         if any((own.config, own.prompts, own.summarizer, own.model)):
             raise InputError("recorded answers belong to their own settings; `tune` compares prompts on these sessions")

@@ -151,9 +151,8 @@ class Cassette(AbstractContextManager["Cassette"]):
     """
 
     def __init__(
-        self, path: Path | str, mode: Mode = "replay", *, max_calls: int | None = None, secrets: Iterable[str | None] = ()
+        self, path: Path, mode: Mode = "replay", *, max_calls: int | None = None, secrets: Iterable[str | None] = ()
     ) -> None:
-        path = Path(path)
         if mode == "replay" and not path.exists():
             lacking = "there are no recorded replies; a run with the key of a model makes them"
             raise errors.CassetteError(f"{path}: {lacking}")
@@ -395,7 +394,7 @@ class PricedWork(Generic[T]):
 
     def __init__(self, file: Path | str, models: Sequence[Settings], work: Callable[[Cassette], T]) -> None:
         self._models, self._work = models, work
-        self._opened = partial(Cassette, file, secrets=[one.api_key for one in models])
+        self._opened = partial(Cassette, Path(file), secrets=[one.api_key for one in models])
         self._assumed, self._is_there = work(replies := self._opened("forecast")), Path(file).exists()
         self.spent = prices_of(replies.spent, models)
 

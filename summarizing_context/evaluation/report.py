@@ -30,6 +30,7 @@ AT_MOST = ("laws", "tokens", "cost", "wrong")  # figures that a gate bounds from
 DRAWS = 1_000
 MIN_SESSIONS = 5  # from which on an interval says something
 
+Bounds = Mapping[str, float | str] | str  # as `read_bounds` takes them
 Points = Mapping[tuple[str, str, str], float]  # by session, case and question
 Cell = tuple[str, str]  # of a table: a text, and what may stand behind it or below, such as the ends of an interval
 
@@ -281,11 +282,11 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
 
     # Gates
 
-    def check(self, bounds: Mapping[str, float | str] | str) -> list[Gate]:
+    def check(self, bounds: Bounds) -> list[Gate]:
         """Return what became of bounds for figures of the first arm: `{"right": 0.9, "laws": 0}`, or as `read_bounds`
         takes them. Raise `SettingsError` as it does."""
-        arm, gates, known = self.first, list[Gate](), gated(is_marked=HELD not in self.metrics)
-        for metric, bound in read_bounds(bounds, [*dict.fromkeys([*self.metrics, *known])]).items():
+        arm, gates, is_marked = self.first, list[Gate](), HELD not in self.metrics
+        for metric, bound in read_bounds(bounds, is_marked=is_marked, own=self.metrics).items():
             passed, words = False, "nothing to look at"
             name = f"{arm}, {metric}, " + (f"at most {bound:g}" if metric in AT_MOST else f"at least {bound:.1%}")
             if metric in AT_MOST and (figure := self.figure(arm, metric)) is not None:
@@ -423,17 +424,12 @@ def in_words(change: Interval | None) -> str:
     return f"no sure difference: {points}, interval {ends}"
 
 
-def gated(*, is_marked: bool) -> tuple[str, ...]:
-    """Return the figures that bounds may be about; what is right and wrong, only marks say."""
-    return (RIGHT, EVIDENCE, *AT_MOST) if is_marked else (HELD, EVIDENCE, *AT_MOST[:-1])
-
-
-def read_bounds(
-    bounds: Mapping[str, float | str] | str, known: Sequence[str], where: str = "bounds"
-) -> dict[str, float]:
-    """Return the bounds in a mapping, or in a text such as `held=0.6,tokens=10k`. Raise `SettingsError` for a figure
-    that is not known, and for what bounds none."""
+def read_bounds(bounds: Bounds, *, is_marked: bool, own: Sequence[str] = (), where: str = "bounds") -> dict[str, float]:
+    """Return the bounds in a mapping, or in a text such as `held=0.6,tokens=10k`, of one's `own` metrics too. Raise
+    `SettingsError`, also for what only marks say."""
     found = dict[str, float]()
+    figures = (RIGHT, EVIDENCE, *AT_MOST) if is_marked else (HELD, EVIDENCE, *AT_MOST[:-1])  # what is wrong is marked
+    known = [*dict.fromkeys([*own, *figures])]
     listed = str(bounds).split(",") if not isinstance(bounds, Mapping) else [f"{k}={v}" for k, v in bounds.items()]
     for part in filter(None, map(str.strip, listed)):
         name, _, value = map(str.strip, part.partition("="))
