@@ -149,11 +149,17 @@ def progress(name: str, total: int | None, announced: str = "", times: int = 0) 
 
 def confirm(question: str, yes: bool, done: str) -> None:
     """Ask, unless `yes` answers already. Raise `InputError` where the answer is no; `done` is what then was not."""
+    if yes:
+        return
     try:
-        if not yes and not typer.confirm(plain(question), err=True):
-            raise InputError(f"nothing was {done}")
+        agreed = typer.confirm(plain(question), err=True)
     except typer.Abort as error:
+        tell("")
         raise InputError(f"nothing was {done}: there was no answer; give --yes to do it without asking") from error
+    if not sys.stdin.isatty():  # where the answer would have ended the line
+        tell("")
+    if not agreed:
+        raise InputError(f"nothing was {done}")
 
 
 def explain_failure(error: BaseException) -> int:
@@ -165,7 +171,7 @@ def explain_failure(error: BaseException) -> int:
     problems = ["; ".join((str(error) or type(error).__name__, *getattr(error, "__notes__", ())))]
     status = Status.ENVIRONMENT
     if isinstance(error, KeyboardInterrupt | typer.Abort):
-        problems, status = ["stopped; nothing that was stored is lost"], Status.INTERRUPTED
+        problems, status = [f"stopped; {str(error) or 'nothing that was stored is lost'}"], Status.INTERRUPTED
     elif hasattr(error, "format_message"):  # of typer
         said = error.format_message().rstrip(".").replace(": Value error, ", ": ")
         problems, status = [f"{said}; see --help"], Status.BAD_INPUT

@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import anyio
+import typer
 from rich.console import RenderableType
 from rich.text import Text
 
@@ -268,7 +269,11 @@ class RecordOptions(ModelOptions):
         first, *others = priced_work.spent
         most = first.at_most(proposals) + sum(one.calls for one in others)
         with output.progress("calls", most if self.max_calls is None else min(most, self.max_calls)) as update:
-            done = priced_work.record(self.max_calls, update)
+            try:
+                done = priced_work.record(self.max_calls, update)
+            except KeyboardInterrupt:
+                stopped = KeyboardInterrupt("replies are kept, run it again to go on")
+                raise typer.Exit(output.explain_failure(stopped)) from None  # typer would take it without its words
         for one in priced_work.spent:
             output.tell(plain(f"Recorded with {one.words('calls')}"))
         return done
@@ -309,7 +314,8 @@ def run(
     from summarizing_context.evaluation.run import Arm, Run
 
     started, names, dataset = time.perf_counter(), listed(arms), Dataset.load(*sources, format=own.format)
-    gates = read_bounds(fail_under or "", is_marked=dataset.recording is not None)  # before anything is paid for
+    is_marked = dataset.recording is not None
+    gates = read_bounds(fail_under or "", is_marked=is_marked, where="--fail-under")  # before anything is paid for
     if dataset.recording is not None:
         if any((own.config, own.prompts, own.summarizer, own.model)):
             raise InputError("recorded answers belong to their own settings; `tune` compares prompts on these sessions")
@@ -471,7 +477,7 @@ def tune(
     propose: Annotated[int, option("N", "Prompts that the model writes.", min=0, max=1_000)] = 0,
     optimizer: Annotated[Literal["model", "gepa"], option("NAME", "What proposes: model or gepa.")] = "model",
     budget: options.Budget = 16_000,
-    held_out: Annotated[float, option("X", "Share to judge by only.", min=0.1, max=0.9)] = 0.5,
+    held_out: Annotated[float, option("X", "Share to judge by only, 0.1 to 0.9.", min=0.1, max=0.9)] = 0.5,
     judge_model: Annotated[str | None, option("M", "Compares right answers, where logs have any.")] = None,
     cassette: CassettePath = None,
     out: options.ReportFolder = Path("tune-report"),

@@ -392,10 +392,10 @@ class PricedWork(Generic[T]):
     with one that sends nothing, where it may return None to be called again. `spent` says by model what is missing, or
     what was recorded."""
 
-    def __init__(self, file: Path, models: Sequence[Settings], work: Callable[[Cassette], T]) -> None:
+    def __init__(self, file: Path | str, models: Sequence[Settings], work: Callable[[Cassette], T]) -> None:
         self._models, self._work = models, work
-        self._opened = partial(Cassette, file, secrets=[one.api_key for one in models])
-        self._assumed, self._is_there = work(replies := self._opened("forecast")), file.exists()
+        self._opened = partial(Cassette, Path(file), secrets=[one.api_key for one in models])
+        self._assumed, self._is_there = work(replies := self._opened("forecast")), Path(file).exists()
         self.spent = prices_of(replies.spent, models)
 
     def replayed(self, *, follows: bool = False) -> T | None:

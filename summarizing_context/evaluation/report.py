@@ -30,6 +30,7 @@ AT_MOST = ("laws", "tokens", "cost", "wrong")  # figures that a gate bounds from
 DRAWS = 1_000
 MIN_SESSIONS = 5  # from which on an interval says something
 
+Bounds = Mapping[str, float | str] | str  # as `read_bounds` takes them
 Points = Mapping[tuple[str, str, str], float]  # by session, case and question
 Cell = tuple[str, str]  # of a table: a text, and what may stand behind it or below, such as the ends of an interval
 
@@ -41,6 +42,8 @@ class Interval(NamedTuple):
     low: float
     high: float
     sessions: int
+    questions: int = 0
+    changed: int | None = None  # questions, of a difference
 
     @property
     def has_ends(self) -> bool:
@@ -73,12 +76,13 @@ def mean_of(points: Points) -> Interval | None:
     listed = [value for _, value in sorted(by_session(points).items())]
     means = sorted(sum(map(listed.__getitem__, draw)) / len(listed) for draw in _draws(len(listed)))
     low, high = (means[round(share * (DRAWS - 1))] for share in (0.025, 0.975))
-    return Interval(sum(listed) / len(listed), low, high, len(listed))
+    return Interval(sum(listed) / len(listed), low, high, len(listed), len(points))
 
 
 def paired(ours: Points, theirs: Points) -> Interval | None:
     """Return by how much ours are more than theirs, over the questions that both have."""
-    return mean_of({key: ours[key] - theirs[key] for key in ours if key in theirs})
+    change = {key: ours[key] - theirs[key] for key in ours if key in theirs}
+    return (found := mean_of(change)) and found._replace(changed=sum(value != 0 for value in change.values()))
 
 
 class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -278,13 +282,11 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
 
     # Gates
 
-    def check(self, bounds: Mapping[str, float]) -> list[Gate]:
-        """Return what became of bounds for figures of the first arm: `{"right": 0.9, "laws": 0}`. Raise `SettingsError`
-        for a figure that there is not."""
-        arm, gates = self.first, list[Gate]()
-        for metric, bound in bounds.items():
-            if metric not in (known := [*dict.fromkeys([*self.metrics, RIGHT, EVIDENCE, HELD, *AT_MOST])]):
-                raise SettingsError(f"there is no metric {metric!r}; this run has {', '.join(known)}")
+    def check(self, bounds: Bounds) -> list[Gate]:
+        """Return what became of bounds for figures of the first arm: `{"right": 0.9, "laws": 0}`, or as `read_bounds`
+        takes them. Raise `SettingsError` as it does."""
+        arm, gates, is_marked = self.first, list[Gate](), HELD not in self.metrics
+        for metric, bound in read_bounds(bounds, is_marked=is_marked, own=self.metrics).items():
             passed, words = False, "nothing to look at"
             name = f"{arm}, {metric}, " + (f"at most {bound:g}" if metric in AT_MOST else f"at least {bound:.1%}")
             if metric in AT_MOST and (figure := self.figure(arm, metric)) is not None:
@@ -401,6 +403,7 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
             return msgspec.json.decode(file.read_bytes(), type=cls)
         except (OSError, msgspec.MsgspecError) as error:
             why = f"is not the report of a run ({type(error).__name__}); name its folder"
+            why = why if Path(path).exists() else "there is no such folder or file; name the folder of a run"
             raise SettingsError(f"{file}: {why}") from error
 
 
@@ -409,7 +412,10 @@ def in_words(change: Interval | None) -> str:
     if change is None:
         return "nothing was measured"
     if change.mean == change.low == change.high == 0:
-        return f"equal on every question, {change.sessions} session{'' if change.sessions == 1 else 's'}"
+        same = "equal on every question"
+        if change.changed:
+            same = f"no difference on average, {change.changed} of {change.questions} questions changed"
+        return f"{same}, {change.sessions} session{'' if change.sessions == 1 else 's'}"
     points, ends = change.words("+.1f", " points")
     if not change.has_ends:
         return f"too few sessions to tell ({change.sessions}, at least {MIN_SESSIONS}): {points}"
@@ -418,21 +424,27 @@ def in_words(change: Interval | None) -> str:
     return f"no sure difference: {points}, interval {ends}"
 
 
-def read_bounds(text: str, *, is_marked: bool) -> dict[str, float]:
-    """Return the bounds in a text such as `held=0.6,laws=0`. Raise `SettingsError`, also for what only marks say."""
+def read_bounds(bounds: Bounds, *, is_marked: bool, own: Sequence[str] = (), where: str = "bounds") -> dict[str, float]:
+    """Return the bounds in a mapping, or in a text such as `held=0.6,tokens=10k`, of one's `own` metrics too. Raise
+    `SettingsError`, also for what only marks say."""
     found = dict[str, float]()
-    known = (RIGHT, EVIDENCE, *AT_MOST) if is_marked else (HELD, EVIDENCE, *AT_MOST[:-1])  # what is wrong is marked
-    for name, _, value in (map(str.strip, one.partition("=")) for one in text.split(",") if one.strip()):
+    figures = (RIGHT, EVIDENCE, *AT_MOST) if is_marked else (HELD, EVIDENCE, *AT_MOST[:-1])  # what is wrong is marked
+    known = [*dict.fromkeys([*own, *figures])]
+    listed = str(bounds).split(",") if not isinstance(bounds, Mapping) else [f"{k}={v}" for k, v in bounds.items()]
+    for part in filter(None, map(str.strip, listed)):
+        name, _, value = map(str.strip, part.partition("="))
         if name not in known:
-            raise SettingsError(f"--fail-under: no {name[:60]!r} is measured here; there are {', '.join(known)}")
+            raise SettingsError(f"{where}: no {name[:60]!r} is measured here; there are {', '.join(known)}")
         try:
-            bound = found[name] = float(value.removesuffix("%")) / (100 if "%" in value else 1)
+            bound = float(value.removesuffix("k" if name in AT_MOST else "%"))
+            bound = bound * 1_000 if value.endswith("k") else bound / 100 if value.endswith("%") else bound
         except ValueError as error:
-            raise SettingsError(f"--fail-under: {text[:60]!r}; write it like {known[0]}=0.6,laws=0") from error
+            raise SettingsError(f"{where}: {part[:60]!r}; write it like {known[0]}=0.6,tokens=10k,laws=0") from error
         if name not in AT_MOST and 1 < bound <= 100 and "%" not in value:
-            raise SettingsError(f"--fail-under: {name} is a share; for {bound:g} % write {name}={bound / 100:g}")
+            raise SettingsError(f"{where}: {name} is a share; for {bound:g} % write {name}={bound / 100:g}")
         if not 0 <= bound <= (inf if name in AT_MOST else 1):
-            raise SettingsError(f"--fail-under: {text[:60]!r}; a share is from 0 to 1, other figures from 0 on")
+            raise SettingsError(f"{where}: {part[:60]!r}; a share is from 0 to 1, other figures from 0 on")
+        found[name] = bound
     return found
 
 

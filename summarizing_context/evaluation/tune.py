@@ -57,11 +57,11 @@ class Variant:
         return [save(prompt, Path(folder)) for prompt in self.prompts]
 
 
-def read_variants(paths: Sequence[Path], prompts: Path | str | None = None) -> list[Variant]:
+def read_variants(paths: Sequence[Path | str], prompts: Path | str | None = None) -> list[Variant]:
     """Return what is compared: the start, with the prompts of a folder in the place of the shipped ones, then a variant
     for each path. Other prompts of a variant are those of the start. Raise `PromptError`, as `read_prompts` does."""
     found = [Variant(START, tuple(read_prompts(Path(prompts))) if prompts else ())]
-    for path in paths:
+    for path in map(Path, paths):
         own = {one.name: one for one in (*found[0].prompts, *read_prompts(path))}
         name = f"{path.parent.name}/{path.stem}" if re.fullmatch(r"v\d+", path.stem) else path.stem
         name += f" ({len(found)})" if name in (one.name for one in found) else ""

@@ -132,14 +132,14 @@ def test_a_worse_run_is_told_and_is_exit_status_1(run: Runner, tmp_path: Path):
 
 def test_a_gate_for_ci_is_the_exit_status_and_a_file(run: Runner, folder: Path, tmp_path: Path):
     place = (folder, "--budget", "3k", "--jobs", 1, "--out", tmp_path / "a", "--junit", tmp_path / "a.xml")
-    assert run("eval", "run", *place, "--fail-under", "held=0.05,evidence=0.05,laws=0").status == 0
+    assert run("eval", "run", *place, "--fail-under", "held=0.05,evidence=0.05,laws=0,tokens=10k").status == 0
     assert ElementTree.parse(tmp_path / "a.xml").getroot().get("failures") == "0"
     failed = run("eval", "run", *place, "--fail-under", "held=100%")
     assert (failed.status, "failed" in failed.out) == (1, True)
     assert ElementTree.parse(tmp_path / "a.xml").getroot().get("failures") == "1"
     marked, recorded = "are held, evidence, laws, tokens, cost\n", ("evals/real", "--out", tmp_path / "b")
     for sources, wrong, told in (
-        *((place, wrong, "like held=0.6,laws=0") for wrong in ("held", "held=much")),
+        *((place, f"laws=0,{wrong}", f": '{wrong}'; write it") for wrong in ("held", "held=much", "tokens=1m")),
         *((place, f"{figure}=0.9", f"no '{figure}' is measured here; there {marked}") for figure in ("right", "riht")),
         (place, "laws=2, held = 90", "held is a share; for 90 % write held=0.9"),
         *((place, wrong, "a share is from 0 to 1") for wrong in ("held=-1", "held=nan", "held=150%", "laws=-1")),

@@ -195,6 +195,7 @@ eval ask {log} --model m                                      | --judge-model: n
 tune {log} --format gemini --model m --propose 2              | a content without a list of parts
 eval run {log} --dry-run                                      | without a model nothing is sent
 eval compare {mine} {mine}                                    | is not the report of a run
+eval compare {none} {mine}                                    | there is no such folder or file
 tune {log} --cassette c.jsonl --propose 2                      | name the model that summarizes
 tune {log} --cassette c.jsonl --model m                       | say what to try
 proxy run --store {store} --lisen 8000 -- client              | --lisen: there is no such option

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import shlex
 import shutil
 import sqlite3
@@ -198,12 +199,12 @@ def test_sessions_are_listed_and_deleting_one_asks_unless_told_not_to(store: Sto
     assert "s1" in store.run("sessions", "list").out
     monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
     refused = store.ran("sessions delete s1")
-    assert (refused.status, refused.out.strip(), "nothing was removed" in refused.err) == (2, "", True)
+    assert (refused.status, refused.out.strip(), "]:\nerror: nothing was removed" in refused.err) == (2, "", True)
     store.out("sessions delete s1 --yes")
     assert "s1" not in store.out("sessions list")
     monkeypatch.setattr("sys.stdin", io.StringIO(""))  # no answer
     for command in ("sessions delete s2", "sessions purge"):
-        assert "give --yes" in store.ran(command).err
+        assert re.search(r"\]:\nerror: .*give --yes", store.ran(command).err)
     aged = "sessions purge --older-than 90 --yes"
     assert store.json(aged)["deleted"] == []
     with closing(sqlite3.connect(store.path)) as raw, raw:

@@ -19,6 +19,7 @@ import summarizing_context
 from docs.tools import generate_docs
 from summarizing_context import Settings, open_context
 from summarizing_context.cli import build_command, main
+from summarizing_context.summarizers.prompts import latest
 from tests.cli.commands import fill_store, write_transcript
 from tests.docs import documents
 from tests.docs.checkout import ROOT
@@ -56,6 +57,7 @@ def provider(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     """A folder with the transcript of a session, and both providers on the loopback; no key of the machine is left."""
     monkeypatch.chdir(tmp_path)
     (write(tmp_path / "logs", 1) / "session-1.jsonl").rename(tmp_path / "run.jsonl")
+    (tmp_path / "mine.md").write_text(f"{latest('segment').text}\n- Keep every id.\n", encoding="utf-8")
     with serving_apart(answering) as server:
         for name in ("OPENAI", "ANTHROPIC"):
             monkeypatch.setenv(f"{name}_API_KEY", "test-key")
@@ -86,6 +88,8 @@ def test_a_python_block_runs_as_it_stands(block: Block, provider: Any, monkeypat
         asyncio.run(run(block, module.__dict__))
     else:  # await may not stand at the top level
         exec(compile(block.text, str(block), "exec", dont_inherit=True), module.__dict__)
+    for test in [one for name, one in module.__dict__.items() if name.startswith("test_")]:
+        assert test() is None, f"{test.__name__} is not run by pytest alone"
 
 
 COMMAND: Any = build_command()

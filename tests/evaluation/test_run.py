@@ -13,7 +13,7 @@ import pytest
 from summarizing_context import Settings, SettingsError, TranscriptError
 from summarizing_context.evaluation import Arm, Cassette, Dataset, Metric, Report, Run
 from summarizing_context.evaluation.datasets import cuts_of, hindsight, read_messages
-from summarizing_context.evaluation.report import Answer, Asked, Spent, Tuning
+from summarizing_context.evaluation.report import Answer, Asked, Spent, Tuning, in_words
 from summarizing_context.evaluation.views import Text
 from summarizing_context.testing import ScriptedSummarizer, check_session, default_summary
 from tests.cli.commands import write_transcript
@@ -124,6 +124,39 @@ def test_the_verdict_on_a_prompt_that_is_better_names_where_it_is_not(rules: flo
     assert msgspec.structs.replace(report, tuning=tuning).verdict.endswith(said)
 
 
+@pytest.mark.parametrize(
+    ("bounds", "said"),
+    [
+        ({"held": 70}, "held is a share; for 70 % write held=0.7"),
+        ({"held": "much"}, "'held=much'; write it like held=0.6,tokens=10k,laws=0"),
+        ({"held": None}, "'held=None'; write it like"),
+        ({"laws": -1}, "'laws=-1'; a share is from 0 to 1, other figures from 0 on"),
+        ({"right": 0.3}, "no 'right' is measured here; there are held, evidence, laws, tokens, cost"),
+        ({"helt": 1}, "no 'helt' is measured here"),
+        ("held=0.5,tokens=10%", "'tokens=10%'; write it like"),
+        (["held=0.5"], "is measured here"),
+    ],
+)
+def test_bounds_that_bound_nothing_are_refused_in_python_as_by_the_command(bounds: Any, said: str):
+    with pytest.raises(SettingsError, match=f"^bounds: .*{re.escape(said)}"):
+        reported({"ours": [0.5]}).check(bounds)
+
+
+def test_questions_that_cancel_out_within_a_session_are_not_told_as_equal():
+    old = reported({"ours": [0.0, 1.0] * 5})
+    new = reported({"ours": [1.0, 0.0] + [0.0, 1.0] * 4})
+    old, new = (msgspec.structs.replace(one, asked=_in_pairs(one)) for one in (old, new))
+    (_, _, change, is_worse), *_ = new.compare(old)
+    assert (in_words(change), is_worse) == ("no difference on average, 2 of 10 questions changed, 5 sessions", False)
+    assert in_words(old.compare(old)[0][2]) == "equal on every question, 5 sessions"
+
+
+def _in_pairs(report: Report) -> list[Asked]:
+    """Its questions, two of each session."""
+    named = ((f"s{at // 2}", f"q{at % 2}", one) for at, one in enumerate(report.asked))
+    return [msgspec.structs.replace(one, session=session, case=session, id=name) for session, name, one in named]
+
+
 def test_verdict_terminal_and_page_round_an_interval_in_one_way(tmp_path: Path):
     report = reported({"ours": [0.5625] * 6, "tail": [0.5] * 6})  # ahead by 6.25 points
     page = report.write(tmp_path).read_text("utf8")
@@ -139,7 +172,8 @@ def test_gates_and_a_comparison_tell_low_scores_broken_laws_and_what_was_not_mea
     broken = reported({"ours": [0.9, 0.8, 0.9, 0.7, 0.8, 0.9]}, laws=2)
     assert [one.passed for one in broken.check({"held": 0.8, "laws": 2})] == [True, True]
     assert [one.passed for one in broken.check({"held": 0.9, "laws": 0, "tokens": 9})] == [False, False, False]
-    assert report.check({"wrong": 1})[0].words == "nothing to look at"
+    assert report.check({"evidence": 1})[0].words == "nothing to look at"
+    assert report.check("held=70%, tokens=10k") == report.check({"held": "70%", "tokens": 10_000})
     worse = reported({"ours": [0.5, 0.6, 0.5, 0.5, 0.6, 0.6]})
     for new, told in ((report, set()), (broken, {"laws"}), (worse, {"held"})):
         assert {what for _, what, _, is_worse in new.compare(report) if is_worse} == told

@@ -255,20 +255,29 @@ def test_a_prompt_whose_replies_cannot_serve_does_not_win_by_the_extracts_in_the
     assert "Not written: no reply can serve of 100% of its segments." in capsys.readouterr().out
 
 
-def test_a_process_that_is_ended_keeps_every_reply_that_it_has(checkout):
+@pytest.mark.parametrize(
+    ("sign", "status", "told"),
+    [
+        (signal.SIGTERM, -signal.SIGTERM, ""),
+        (signal.SIGINT, 130, "\nerror: stopped; replies are kept, run it again to go on\n"),
+    ],
+)
+def test_a_process_that_is_ended_keeps_every_reply_that_it_has(checkout, sign: signal.Signals, status: int, told: str):
     def four(request: Request) -> Answer:
         return keeping(request) if request.number < 4 else Answer(ending="stall")
 
     kept = checkout / "c.jsonl"
     with serving_apart(four) as server:
         words = ["tune", *SOME[:2], *OPTIONS, "--base-url", OPENAI.base_url(server.root), "--yes", *TRIED]
-        with subprocess.Popen([sys.executable, "-m", "summarizing_context", *words], stderr=subprocess.PIPE) as process:
+        line = [sys.executable, "-m", "summarizing_context", *words]
+        with subprocess.Popen(line, stderr=subprocess.PIPE, text=True) as process:
             for _ in range(600):
                 if len(server.requests) > 4 and kept.exists() and kept.read_bytes().count(b"\n") == 4:
                     break
                 time.sleep(0.1)
-            process.terminate()
-    assert process.returncode == -signal.SIGTERM
+            process.send_signal(sign)
+            assert process.stderr.read().endswith(told)
+    assert process.returncode == status
     assert kept.read_bytes().count(b"\n") == 4
     with serving_apart(keeping) as server:
         assert tune("--yes", *TRIED, at=server, logs=SOME[:2]) == 0

@@ -57,7 +57,7 @@ def test_rendering_fills_every_placeholder_once_and_the_hash_covers_the_text_but
 def test_prompts_to_try_are_read_from_files_and_written_once_as_the_next_version(tmp_path: Path):
     mine, folder, shipped = tmp_path / "mine.md", tmp_path / "prompts", latest("segment")
     mine.write_text(f"{FRONT}{shipped.text}\n- Keep every id.\n", encoding="utf-8")
-    start, tried, again = read_variants([mine, mine])
+    start, tried, again = read_variants([mine, str(mine)])
     assert (start.name, start.prompts) == ("start", ())
     assert (tried.name, again.name) == ("mine", "mine (2)")
     assert tried.write(folder) == again.write(folder) == [folder / "segment" / f"v{shipped.version + 1}.md"]
