@@ -9,7 +9,7 @@ import json
 import os
 import signal
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -306,10 +306,17 @@ def run(
     given: ProxyOptions,
     json_path: JsonPath = None,
 ) -> int:
-    """Run one command behind a proxy of its own, at a free port; its exit status is the command's."""
+    """Run one command behind a proxy of its own, at a free port; its exit status is the command's.
+
+    Requests go on to ANTHROPIC_BASE_URL and OPENAI_BASE_URL, where these are set.
+    """
     if command[0].startswith("-"):
         raise InputError(f"{plain(command[0])}: there is no such option; see --help, and give the command behind --")
     named, file = os.environ.get(_TOKEN_VARIABLE), token_file(TOKEN_FILE)
+    if os.path.basename(command[0]) != "codex":  # which reads no address from the environment
+        asked = (given.anthropic, "ANTHROPIC_BASE_URL"), (given.openai, "OPENAI_BASE_URL")
+        anthropic, openai = (url or os.environ.get(variable) or None for url, variable in asked)
+        given = replace(given, anthropic=anthropic, openai=openai)
     settings = given.settings(named or kept_token(file))
     from summarizing_context.contrib.proxy.server import run_behind
 

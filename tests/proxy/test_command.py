@@ -213,6 +213,17 @@ async def test_the_command_takes_a_named_model_and_its_key_from_the_environment(
     assert "sk-" not in contents(tmp_path).decode("latin-1") + words
 
 
+async def test_a_command_that_has_an_address_already_is_answered_from_there(tmp_path):
+    fake = Fake()
+    asks = f"u.Request(at + '/chat/completions', {BODY!r}.encode(), {{'content-type': 'application/json'}})"
+    code = f"import os, urllib.request as u; at = os.environ['OPENAI_BASE_URL']; u.urlopen({asks})"
+    async with served(fake) as upstream:
+        environment = {**os.environ, "OPENAI_BASE_URL": f"{upstream}/v1"}
+        process = await asyncio.create_subprocess_exec(*running(tmp_path, code), env=environment)
+        assert await process.wait() == 0
+    assert fake.seen[-1]["path"] == "/v1/chat/completions"
+
+
 async def test_summaries_go_to_the_server_that_is_named_for_the_provider_or_there_is_a_notice(tmp_path, monkeypatch):
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
     named = {"summarizer": "anthropic", "model": "claude-y"}
