@@ -209,7 +209,7 @@ class StoredMemory:
 
     id: str  # "m" and its number, by which its vector is kept
     content: str
-    metadata: Mapping[str, Any]
+    metadata: Mapping[str, Any]  # JSON; a store refuses others by `StoreError`
     created_at: str
     updated_at: str
 
@@ -304,9 +304,9 @@ class SessionStore(Protocol):
 
     async def search(self, terms: Sequence[str], scope: Scope, limit: int) -> list[Match]:
         """Return the messages and summaries that hold any of the terms, the most relevant first; they are found as soon
-        as they are durable. Terms are letters, digits and spaces; one of several words is a phrase. Case, accents and
-        English endings make no difference, and words of scripts without spaces are found within others. Of equals, the
-        newest first."""
+        as they are durable. Terms are letters, digits and spaces; one of several words is a phrase, and in scripts
+        without spaces each character is a word: `迁 移`. Case, accents and English endings make no difference. Of
+        equals, the newest first. `searchable` in `messages/reading.py` gives the text of a message."""
 
     async def sessions(self) -> list[SessionInfo]:
         """Return all sessions, the newest change first."""
