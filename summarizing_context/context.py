@@ -129,7 +129,8 @@ class SummarizingContext:
         memories = await self.memory.choose() if session.settings.memory_include == "auto" else ()
         if session.settings.recall_include == "auto" and session.views.covers and not session.read_only:
             await self._recall_for_newest(budget)
-        report = await session.activate(key, budget, session.idle, memories, begin=lead, for_request=True)
+        request = ActivationRequest(session.idle, memories)
+        report = await session.activate(key, budget, request, begin=lead, for_request=True)
         view, latest = session.views.view(key, budget, report), session.views.latest
         if latest is not None and latest.is_unsaved and latest.state.serial:
             latest.is_unsaved = False
@@ -217,7 +218,7 @@ class SummarizingContext:
         it. An activation happens then even if it only adds the note; where nothing is covered and nothing is beyond the
         low water, all but the newest 10 messages are. Raise `SettingsError` for a focus that names nothing, or where
         nothing is summarized."""
-        return await self._activate(None, focus)
+        return await self._activate(focus)
 
     def activations(self) -> list[ActivationRecord]:
         """Return each activation of this session, oldest first, those of earlier processes included. None says that it
@@ -370,7 +371,7 @@ class SummarizingContext:
             raise SettingsError(f"make_space got {briefly(tokens)}; tokens are an int from 0 to {session.budget}")
         now = session.used_tokens()
         if now + tokens > session.budget:
-            return await self._activate(None)
+            return await self._activate()
         return ActivationReport(False, "explicit", now, now, 0)
 
     def standing_rules(self) -> list[StandingRule]:
@@ -399,7 +400,7 @@ class SummarizingContext:
         self._session.check()
         if isinstance(keep_recent, bool) or not isinstance(keep_recent, int) or keep_recent < 1:
             raise SettingsError(f"keep_recent is {briefly(keep_recent)}; it is a number of messages, at least 1")
-        return await self._activate(ActivationRequest(keep_messages=keep_recent), focus)
+        return await self._activate(focus, keep_messages=keep_recent)
 
     async def compress(self, importance_threshold: float) -> ActivationReport:
         """Activate now and cover all but the newest group, or `keep_recent` messages: what is at least so important
@@ -412,7 +413,7 @@ class SummarizingContext:
         threshold = importance_threshold
         if isinstance(threshold, bool) or not (isinstance(threshold, int | float) and 0 <= threshold <= 1):
             raise SettingsError(f"importance_threshold is {briefly(threshold)}; it is a number from 0 to 1")
-        return await self._activate(ActivationRequest(keep_from=float(threshold)))
+        return await self._activate(keep_from=float(threshold))
 
     def should_compress(self) -> bool:
         """Like `should_compact`, in a plain function: it knows the memories that were looked up last."""
@@ -614,13 +615,13 @@ class SummarizingContext:
 
         await session.keep(look, "the past could not be searched for what a message is about")  # a view is due
 
-    async def _activate(self, request: ActivationRequest | None, focus: str | None = None) -> ActivationReport:
+    async def _activate(self, focus: str | None = None, **stays: Any) -> ActivationReport:
         session = self._session.check()
         topic = None if focus is None else check_focus(focus)
         if topic is not None and session.settings.strategy == "truncate":
             raise SettingsError("focus has no effect: strategy = 'truncate' makes no summaries; leave it out")
-        memories = await self.memory.choose()
-        report = await session.activate(session.key, session.budget, "explicit", memories, focus=topic, request=request)
+        request = ActivationRequest("explicit", await self.memory.choose(), topic, **stays)
+        report = await session.activate(session.key, session.budget, request)
         session.wake()
         if report is None:
             now, _ = session.views.tokens(session.key, session.budget)

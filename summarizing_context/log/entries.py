@@ -297,14 +297,14 @@ PASSED = Verdict(given=False)
 # What the store keeps of a message beside its bytes: the version of its facts, these, the verdict on its rules, and the
 # page that views show behind it, with the messages that it cites. Of another version the facts are derived again.
 Page = tuple[list[int], bytes]
-_known = msgspec.msgpack.Decoder(tuple[str, Facts, Verdict | None, Page | None])
-_known_of_any_version = msgspec.msgpack.Decoder(tuple[str, msgspec.Raw, Verdict | None, Page | None])
+_known = msgspec.msgpack.Decoder(tuple[str, msgspec.Raw, Verdict | None, Page | None])
+_facts = msgspec.msgpack.Decoder(Facts)
 
 
 def imported(data: bytes, kept: bytes, *, human: bool) -> bytes:
     """Return what the store keeps of an old message of these bytes: no model is asked about its rules."""
     try:
-        version, facts, verdict, page = _known_of_any_version.decode(unsealed(data, kept))
+        version, facts, verdict, page = _known.decode(unsealed(data, kept))
     except (msgspec.DecodeError, StoreCorruptError):  # the message was changed meanwhile: it is read again
         version, facts, verdict, page = "", msgspec.Raw(b"\xc0"), None, None
     return sealed(data, (version, facts, verdict or (PASSED if human else None), page))
@@ -322,12 +322,8 @@ class Intake:
     async def one(self, message: object) -> Entry:
         """The entry of a message. Calls at the same time return in their order: a short message waits for a long one
         before it. Raises `MessageError`."""
-        checked = check_message(message)  # shares the texts; the bytes of long ones are made off the event loop
-        blocks = content if isinstance(content := checked.get("content"), list) else [checked]
-        texts = (value for block in blocks if isinstance(block, dict) for value in block.values())
-        is_long = any(len(text) > _LONG_TEXT for text in texts if isinstance(text, str))
-        data = None if is_long else encode_message(checked)
-        is_short = data is not None and len(data) <= _LONG_TEXT and (checked["role"] != "user" or are_cues_compiled())
+        data = encode_message(checked := check_message(message))
+        is_short = len(data) <= _LONG_TEXT and (checked["role"] != "user" or are_cues_compiled())
         if is_short and not self._being_read:
             return make_entry(checked, self.counter, data)
         self._being_read += 1
@@ -369,19 +365,14 @@ class Intake:
     def decoded(self, stored: StoredEntry) -> tuple[Entry, bool]:
         """Return an entry as the log holds it, with tokens by the counter, and whether more is known of it than was
         stored. Raise `StoreCorruptError`."""
-        (data, kept), version = stored, ""
-        known = unsealed(data, kept)
-        try:
-            version, facts, verdict, page = _known.decode(known)
-        except msgspec.DecodeError:
-            verdict = page = None
-            with suppress(msgspec.DecodeError):
-                _, _, verdict, page = _known_of_any_version.decode(known)
+        (data, kept), version, facts, verdict, page = stored, "", msgspec.Raw(), None, None
+        with suppress(msgspec.DecodeError):
+            version, facts, verdict, page = _known.decode(unsealed(data, kept))
         if is_new := version != facts_version(self.counter.name):
             entry = make_entry(decode_message(data), self.counter)
             entry.fresh = None  # of a whole log few messages are shown
         else:
-            entry = Entry(data, facts, facts.content)
+            entry = Entry(data, known := _facts.decode(facts), known.content)
         if verdict is not None:
             self.verdicts[data] = verdict
         if page is not None:
@@ -647,14 +638,6 @@ class LogGroup(NamedTuple):
 
 def _show_group(group: Sequence[PlacedMessage], *, closed: bool) -> list[Piece]:
     """The pieces of a group in the order of the view. Those of an open group are a prefix of what it will show."""
-    head, *others = [read.reading for read in group]
-    parts = [part for reading in others for part in reading.parts]
-    ids = {part.id for part in parts if part.kind == "result" and not part.whole}
-    is_plain = not head.answers and not (others and any(part.half and part.whole for part in head.parts))
-    is_plain = is_plain and all(reading.answers for reading in others)
-    if is_plain and len(parts) == len(ids) == len(head.calls) and ids == set(head.calls):
-        # no calls, or a result of each right behind them and nothing else
-        return [Piece(read.seq, read.message) for read in group]
     if closed and (alone := _alone(group)):
         left = [_without(read, alone) for read in group]
         cut = {read.seq for read, before in zip(left, group, strict=True) if read is not before}
@@ -706,8 +689,7 @@ def show_groups(groups: Sequence[LogGroup], *, closed: bool) -> list[list[Piece]
     ends = [0]
     for group in groups:
         start, is_closed = 0, closed or group is not groups[-1]
-        shown += [] if group.passing else _show_group(group.reads, closed=is_closed)
-        for each in (*group.passing, None) if group.passing else ():
+        for each in (*group.passing, None):
             stop, cutter = len(group.reads), GroupCutter(start)
             if each is not None:
                 stop = bisect_left(group.reads, each.seq, lo=start, key=lambda read: read.seq)

@@ -17,7 +17,6 @@ from contextvars import ContextVar
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import takewhile
 from typing import Any, NamedTuple, cast
 
 import anyio
@@ -28,13 +27,13 @@ from summarizing_context.concurrency import Events, finish_despite_cancellation,
 from summarizing_context.errors import MessageError, SettingsError, StoreError, UndoError, briefly
 from summarizing_context.log.entries import Entry, Intake, Recalled
 from summarizing_context.log.message_log import MessageLog, PinList
-from summarizing_context.messages.reading import canonical_json, check_message, decode_message, listed
+from summarizing_context.messages.reading import canonical_json, check_message, listed
 from summarizing_context.messages.text import GONE, shown
 from summarizing_context.models import UNKNOWN_CACHE, ModelTable, ProviderWindow
 from summarizing_context.stores import base
 from summarizing_context.stores.base import Checkpoint
 from summarizing_context.views import view as states
-from summarizing_context.views.builder import View, Viewer
+from summarizing_context.views.builder import View, Viewer, common_prefix
 from summarizing_context.views.header import memories_in
 from summarizing_context.worker.summary_cache import stand_ins
 from summarizing_context.worker.worker import Worker
@@ -332,21 +331,27 @@ class Session:
         if self.learner is not None:
             self.learner.opened(len(log), stored.updated_at)
         log.version, log.loaded = stored.log_version, len(log)
-        log.pinned = msgspec.json.decode(stored.pins or "{}", type=PinList).held_by(log.entries)
         self.views.reopened = bool(stored.entries)
         self.views.system_rows.brought = stored.fixed_tokens
-        for key, data in stored.activations:
-            state = states.usable_state(log, data)
-            if state is not None and state.serial:  # else it was kept for its closings
-                log.take_interruptions(state.interruptions)
-                self.views.restore(key, state)
-                self.summaries.seen.update(log.hashes[: state.leaves])  # an earlier process has read them
+        self._take_up(stored.pins, stored.activations)
         self.worker.failure = stored.failure
         self.views.load_records(stored.history)
         await self.worker.recall()
         if (latest := self.views.latest) is not None and latest.provider:  # a provider asked, in an earlier process
             budget, most = latest.state.room + self.views.system_rows.tokens, self.budget
             self.key, self.budget = latest.provider, min(budget, most) if self.settings.max_tokens_is_set else budget
+
+    def _take_up(self, pins: str, activations: base.Activations) -> None:
+        """Show what is pinned, and each provider its view, as the store has kept them."""
+        log = self.log
+        log.pinned = msgspec.json.decode(pins or "{}", type=PinList).held_by(log.entries)
+        for key, data in activations:
+            state = states.usable_state(log, data)
+            if state is not None and (state.serial or state.marks):  # else it was kept for its closings
+                log.take_interruptions(state.interruptions)
+                self.views.restore(key, state)
+                self.summaries.seen.update(log.hashes[: state.leaves])  # it may be of an earlier process
+        # the view of then comes first, before any for a cold cache
         self.requested_at, self._checkpoint_looked_for = self.clock.now(), len(log)
 
     def _decoded(self, stored: Sequence[base.StoredEntry]) -> tuple[list[Entry], list[tuple[int, base.StoredEntry]]]:
@@ -512,8 +517,7 @@ class Session:
                 # how many messages from the first on the host has left as they are: by keys, else by content
                 known = self._followed
                 if followed is not None and known[1] == name:
-                    both = zip(followed, known[0], strict=False)
-                    kept = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], both))
+                    kept = common_prefix(followed, known[0])
                 else:
                     async for message, entry in in_turns(zip(history, log.in_order(), strict=False), 1_000):
                         if not _is_same(message, entry, kept):
@@ -541,8 +545,8 @@ class Session:
 
     def present(self, name: str | None) -> base.Present:
         """Return what a checkpoint of this name keeps beside the log: what each provider is shown."""
-        shown = self.views.provider_views.values()
-        kept = [(one.key, states.encode_state(one.state, marks=one.marks)) for one in shown]
+        marked, shown = msgspec.structs.replace, self.views.provider_views.values()
+        kept = [(one.key, states.encode_state(marked(one.state, marks=one.marks))) for one in shown]
         return base.Present(self.log.version, len(self.log), name, kept)
 
     def _replaced(self, filled: MessageLog, *, is_back: bool = False) -> None:
@@ -560,15 +564,9 @@ class Session:
     def _go_back(self, filled: MessageLog, there: base.StoredCheckpoint) -> None:
         """Take the log in memory, the pins and the views back to a checkpoint, where the store is already."""
         self._replaced(filled, is_back=True)
-        self.log.pinned = msgspec.json.decode(there.pins or "{}", type=PinList).held_by(self.log.entries)
         self.views.reset()
         self.log.interruptions = []  # those of then come with the states
-        for key, data in there.activations:
-            if (state := states.usable_state(self.log, data)) is not None:
-                self.log.take_interruptions(state.interruptions)
-                self.views.restore(key, state, msgspec.convert(decode_message(data)["marks"], states.Marks))
-        # the view of then comes first, before any for a cold cache
-        self.requested_at, self._checkpoint_looked_for = self.clock.now(), len(self.log)
+        self._take_up(there.pins, there.activations)
 
     async def save_checkpoint(self, name: str | None = None) -> Checkpoint:
         is_text = isinstance(name, str) and name.strip() and name.isprintable() and len(name) <= 200
@@ -630,34 +628,29 @@ class Session:
 
     def _start_tokens(self) -> float:
         """Return the tokens of the log beyond which its summaries are made; below 0 where views show some already."""
-        high = self.views.high_water(int(self.settings.max_tokens))
-        return -1.0 if self.views.covers else self.settings.start_at * high
+        return -1.0 if self.views.covers else self.settings.start_at * self.views.high_water()
 
     def would_compact(self, memories: Sequence[str]) -> bool:
         if self.foreground.is_frozen:  # a thread decides about it
             used, high = self.views.tokens(self.key, self.budget, as_shown=True)
             return used > high
-        return self.views.would_compact(self.key, self.budget, self.idle, memories)
+        return self.views.would_compact(self.key, self.budget, states.ActivationRequest(self.idle, memories))
 
     async def activate(
         self,
         key: str,
         budget: int,
-        reason: states.Reason | None,
-        memories: Sequence[str],
+        request: states.ActivationRequest,
         *,
-        focus: str | None = None,
-        request: states.ActivationRequest | None = None,
         begin: Callable[[], None] = lambda: None,
         for_request: bool = False,
     ) -> states.ActivationReport | None:
         """Plan and commit an activation; a cancellation is deferred until the commit ends.
 
-        `memories` of earlier sessions are shown by an activation, the most relevant first. `begin` runs before each
-        decision, in one step with it. After waiting for summaries or hooks it is decided again.
+        `begin` runs before each decision, in one step with it. After waiting for summaries or hooks it is decided
+        again.
         """
-        asked = partial(self.views.change, focus=focus, request=request, memories=memories, for_request=for_request)
-        decide = partial(asked, key, budget, reason)
+        decide = partial(self.views.change, key, budget, request, for_request=for_request)
         until, began = self.loop.time() + self.settings.max_wait, self.clock.now()
         acting = _acted_on.get()
         is_announced = self.announce is None or (acting is not None and acting is self._announced)  # a hook asks for it
@@ -666,7 +659,7 @@ class Session:
             while True:
                 async with self.changing:
                     begin()
-                    change = await self._decided(decide, self.views.takes_long(key, budget, reason, focus))
+                    change = await self._decided(decide, self.views.takes_long(key, budget, request))
                     if change is None:
                         return None
                     waits = self.loop.time() < until and stand_ins(change.state.nodes) > 0

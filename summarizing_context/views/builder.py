@@ -19,7 +19,7 @@ import msgspec
 from summarizing_context.errors import BudgetError, MessageError, SettingsError
 from summarizing_context.log.entries import Role, cut_at, output_hash
 from summarizing_context.log.message_log import MessageLog
-from summarizing_context.messages.reading import Message, canonical_json, check_message, encodable
+from summarizing_context.messages.reading import Message, canonical_json, check_message, encodable, read_content
 from summarizing_context.messages.tokens import Price
 from summarizing_context.stores.base import StoredActivation
 from summarizing_context.summarizers.native import NativeRequest
@@ -32,14 +32,12 @@ from summarizing_context.views.view import (
     ActivationRequest,
     ActivationState,
     Change,
-    Marks,
     ProviderView,
     Reason,
     Room,
     Tail,
     TailItem,
     Whole,
-    extend_tail,
     kept_state,
 )
 from summarizing_context.worker.side_calls import NativeBlocks, Target
@@ -232,9 +230,9 @@ class Viewer:
         self.latest, self.reopened = None, True
         self._keep_shown()
 
-    def restore(self, key: str, state: ActivationState, marks: Marks | None = None) -> None:
-        """Take up a committed state; with `marks` that of a checkpoint, which is told with the next view."""
-        state = self._priced(state)
+    def restore(self, key: str, state: ActivationState) -> None:
+        """Take up a committed state; with marks that of a checkpoint, which is told with the next view."""
+        marks, state = state.marks, self._priced(msgspec.structs.replace(state, marks=None))
         provider_view = ProviderView(key, state, self._tail_behind(state), pending="restored" if marks else None)
         if state.held_at:
             provider_view.attempted = self._log.tokens[state.held_at], state.held_at
@@ -261,7 +259,7 @@ class Viewer:
         ).on(log)
         tail = self._tail_behind(state)
         above = self.system_rows.tokens + state.head_tokens
-        extend_tail(log, tail, budget - above)
+        tail.extend(log, budget - above)
         before, after = self.tokens(key, budget)[0], above + tail.tokens
         if after > budget:
             return None
@@ -288,21 +286,15 @@ class Viewer:
         self,
         key: str,
         budget: int,
-        reason: Reason | None = None,
+        request: ActivationRequest,
         *,
-        focus: str | None = None,
-        request: ActivationRequest | None = None,
-        memories: Sequence[str] = (),
         for_request: bool = False,
         is_asked_for: bool = True,
     ) -> Change | None:
         """Bring a provider's tail up to date and decide whether its next view activates.
 
-        `reason` says why to activate although there is no need: `explicit`, `idle`, `provider_changed`. With a `focus`
-        its header gets a note about that topic; a `request` says what else is asked for. `memories` are what it shows
-        of earlier sessions, the most relevant first. Where the view is `for_request`, calls that it cannot wait for are
-        given up. Until a change is applied, the next decision is the same. One that is not `is_asked_for` requests no
-        summaries.
+        Where the view is `for_request`, calls that it cannot wait for are given up. Until a change is applied, the next
+        decision is the same. One that is not `is_asked_for` requests no summaries.
         Raises `BudgetError` when the system rows leave no room, or the newest open group does not fit.
         """
         log, system, left = self._log, self.system_rows.name, self._left(budget)
@@ -312,7 +304,7 @@ class Viewer:
         # what has come about since the last view: another system prompt, calls given up, the end of a turn
         if view.state.system != system:
             if view.last or view.state.serial:
-                view.pending, reason = view.pending or "system_changed", "system_changed"
+                view.pending, request = view.pending or "system_changed", request._replace(reason="system_changed")
             else:
                 view.state = msgspec.structs.replace(view.state, system=system)
         if for_request:
@@ -327,9 +319,7 @@ class Viewer:
         self._feed(view)
         if view.tail.is_stale:
             view.pending = view.pending or "restored"
-        now = NextView(
-            self._sources, view, room, reason, focus, request, memories, system, self.only_looks, native=self._native
-        )
+        now = NextView(self._sources, view, room, request, system, self.only_looks, self._native)
         reason = now.reason
         if now.loses_native:
             view.pending = view.pending or "provider_changed"
@@ -367,12 +357,12 @@ class Viewer:
         attempted = (log.history_tokens, len(log)) if now.is_attempt else None
         return Change(view, before, state, plan.tail, report, attempted, plan.pins)
 
-    def would_compact(self, key: str, budget: int, reason: Reason | None = None, memories: Sequence[str] = ()) -> bool:
+    def would_compact(self, key: str, budget: int, request: ActivationRequest) -> bool:
         """Whether the next view would activate, for whatever reason. Changes nothing; raises as `change` does."""
         provider_views, reopened = self.provider_views, self.reopened
         self.provider_views = OrderedDict((name, replace(one)) for name, one in provider_views.items())
         try:
-            return self.change(key, budget, reason, memories=memories, is_asked_for=False) is not None
+            return self.change(key, budget, request, is_asked_for=False) is not None
         finally:
             self.provider_views, self.reopened = provider_views, reopened
 
@@ -390,10 +380,7 @@ class Viewer:
         costs = [*[tokens for _, tokens in rows], *told, *[item.tokens for item in items]]
         alike = sum(costs[:kept]) + self.system_rows.tool_tokens * (kept >= len(rows))
         if kept < min(len(last), len(now)) and last[kept]["role"] == now[kept]["role"]:
-            contents = [row.get("content") for row in (last[kept], now[kept])]
-            blocks = [content if isinstance(content, list) else [{"text": content}] for content in contents]
-            texts = [[one.get("text") if isinstance(one, dict) else "" for one in each] for each in blocks]
-            said, says = ("".join(one for one in each if isinstance(one, str)).splitlines(True) for each in texts)
+            said, says = ("".join(read_content(row).texts).splitlines(True) for row in (last[kept], now[kept]))
             alike += price.count("".join(says[: common_prefix(said, says)]))
         return ActivationRecord(
             number=self._recorded,
@@ -456,7 +443,7 @@ class Viewer:
             "stand_ins": made.stand_ins,
         }
 
-    def takes_long(self, key: str, budget: int, reason: Reason | None, focus: str | None = None) -> bool:
+    def takes_long(self, key: str, budget: int, request: ActivationRequest) -> bool:
         """Whether to decide about the next view in a thread, which starts late: much of it is new; or it may activate
         behind much that is not covered, with many rules, or without a model or with a note about a topic, and then the
         past is read again."""
@@ -466,9 +453,9 @@ class Viewer:
         state, room = view.state, self._room_of(view, left)
         unread = log.tokens[-1] - log.tokens[view.tail.next]
         used = state.head_tokens + view.tail.tokens + unread
-        if reason is not None or used > room.high or any(moment(self._sources, state, room, used)):
+        if request.reason is not None or used > room.high or any(moment(self._sources, state, room, used)):
             is_kept = self._summaries.by_model or self._sources.truncates
-            again = state.leaves_stop if is_kept and focus is None and state.focus is None else 0
+            again = state.leaves_stop if is_kept and request.topic is None and state.focus is None else 0
             unread += max(log.tokens[-1] - log.tokens[again], 20 * len(log.humans))  # tokens read as quickly as rules
         return unread > much
 
@@ -503,18 +490,18 @@ class Viewer:
         shown, system = provider_view.state.head_tokens + provider_view.tail.tokens, budget - left
         return system + shown, system + self._room_of(provider_view, left).high
 
-    def raw_messages(self, key: str, budget: int, request: ActivationRequest | None) -> int:
+    def raw_messages(self, key: str, budget: int, request: ActivationRequest) -> int:
         """Return how many messages have to stay raw; 0 where more could be covered for a request, at a price."""
         if (view := self._view_for(key, self._left(budget))) is None:
             return 0
-        least = 0 if request is None else request.keep_messages or 0
-        can_cover = request is not None and (not least or view.tail.stop_leaving(least, view.state.stop) is not None)
+        least, stop = request.keep_messages or 0, view.state.stop
+        can_cover = request.says_what_stays and (not least or view.tail.stop_leaving(least, stop) is not None)
         return 0 if can_cover else len(view.tail.items)
 
-    def high_water(self, max_tokens: int) -> float:
+    def high_water(self) -> float:
         """Tokens at which the newest view would activate; before the first view, for a budget of `max_tokens`."""
-        shown, first = self.latest, Room(max(0, max_tokens - self.system_rows.tokens), self._settings)
-        return first.high if shown is None else self._room_of(shown).high
+        left = int(self._settings.max_tokens) - self.system_rows.tokens
+        return Room(max(0, left), self._settings).high if self.latest is None else self._room_of(self.latest).high
 
     def look_ahead(self) -> bool:
         """Close the open segment where the next activation of the newest view will want it; whether that is near, or,
@@ -664,7 +651,7 @@ class Viewer:
             if provider_view.tail.items:  # ephemeral messages, which the new rows come before
                 provider_view.pending = provider_view.pending or "system_changed"
             provider_view.tail = self._tail_behind(provider_view.state)
-        extend_tail(self._log, provider_view.tail)
+        provider_view.tail.extend(self._log)
 
     def _first_state(self, room: int) -> ActivationState:
         system = self.system_rows.name

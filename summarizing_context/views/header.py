@@ -14,7 +14,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
 import msgspec
@@ -263,8 +263,8 @@ def write_head(
     cut: Cut,
     tail: Tail,
     staying: Staying,
+    memories: Sequence[str],
     *,
-    memories: Sequence[str] = (),
     topic: str | None = None,
     native: NativeBlock | None = None,
     keeps_header: bool = False,
@@ -278,9 +278,9 @@ def write_head(
     is_plain = not (room.squeeze or room.gives_way)
     most = room.high - room.min_free  # of a view that frees what it has to
 
-    def pinned(piece: Piece, cost: int, cap: int) -> list[TailItem]:
-        """Return the pin of a piece, if it is not too large for what travels whole in it."""
-        pin = shown_within(piece, cost, cap, price)
+    def pinned(message: TailItem, cap: int) -> list[TailItem]:
+        """Return the pin of a message, if it is not too large for what travels whole in it."""
+        pin = shown_within(message, cap, price)
         fits = pin.tokens <= cap or not any(shape_of(block).is_whole for block in blocks_of(pin.message))
         return [pin] if fits else []
 
@@ -291,30 +291,29 @@ def write_head(
     first = log.opening(stop)
     first = [at for at in first if at not in files or log.entries[at].facts.human] or first
     opening, held = set(first), {pin.seq for pin in staying.items}
-    others, rows = list[TailItem](), dict[str, tuple[Piece, int]]()
-    for index in [index for index in first if index not in held][:8]:
-        piece, cost = _piece(log, index, price)
-        rows.setdefault(canonical_json(piece.message), (piece, cost))
+    others, rows = list[TailItem](), dict[str, TailItem]()
+    for one in (_whole(log, index, price) for index in [index for index in first if index not in held][:8]):
+        rows.setdefault(canonical_json(one.message), one)
     left = room.pin_cap
-    for done, (piece, cost) in enumerate(sorted(rows.values(), key=lambda row: row[1])):
+    for done, one in enumerate(sorted(rows.values(), key=attrgetter("tokens"))):
         if (cap := left // (len(rows) - done)) >= room.least_cap // 4:
-            others += (pins := pinned(piece, cost, cap))
+            others += (pins := pinned(one, cap))
             left -= sum(pin.tokens for pin in pins)
 
     # the latest human message, and by a setting the newest of those before, whole; what is said twice is shown once
     for index in [at for at in humans[:1] if at not in held | opening]:
-        pins = pinned(*_piece(log, index, price), room.pin_cap)
+        pins = pinned(_whole(log, index, price), room.pin_cap)
         others += [pin for pin in pins if canonical_json(pin.message) not in staying.said]
     left, misses = 2 * room.pin_cap if settings.keep_human_messages else 0, 0
     said = {*staying.said, *(canonical_json(pin.message) for pin in others)}
     shown = held.union(opening, (pin.seq for pin in others))
     for index in [index for index in humans if index not in shown] if left else ():
         if log.cost(index) <= left:
-            piece, cost = _piece(log, index, price)
-            if cost <= left and (name := canonical_json(piece.message)) not in said:
+            one = _whole(log, index, price)
+            if one.tokens <= left and (name := canonical_json(one.message)) not in said:
                 said.add(name)
-                others.append(TailItem(index, piece.message, cost, 0, piece.repairs))
-                left -= cost
+                others.append(one)
+                left -= one.tokens
                 continue
         if (misses := misses + 1) == 32:  # no further one is looked for
             break
@@ -485,7 +484,7 @@ def native_instructions(sources: Sources, first: int, leaves: int, stop: int) ->
 def added(message: str | Message, price: Price) -> TailItem:
     """Return a message that is none of the log's, or one of the user's that says a text."""
     block = {"role": "user", "content": message} if isinstance(message, str) else message
-    return TailItem(-1, block, price.message(block), 0, ())
+    return TailItem(-1, block, price.message(block))
 
 
 class Line(NamedTuple):
@@ -791,14 +790,14 @@ def choose_staying(sources: Sources, stop: int, room: Room) -> Staying:
         if len(left_out) >= 32 and log.cost(index) > left:  # not read: there may be thousands
             left_out.append(index)
             continue
-        piece, cost = _piece(log, index, price)
-        cap = cost if cost <= room.staying_cap else room.message_cap(0)
-        pin = shown_within(piece, cost, cap, price)
+        whole = _whole(log, index, price)
+        cap = whole.tokens if whole.tokens <= room.staying_cap else room.message_cap(0)
+        pin = shown_within(whole, cap, price)
         if (name := canonical_json(pin.message)) in said:
             continue
         if pin.tokens > left and "output_config" in pin.message:  # what it sets holds without its words
             alone = {**pin.message, "content": []}
-            pin = shown_within(Piece(index, alone, ("shrunk",)), price.message(alone), cap, price)
+            pin = shown_within(TailItem(index, alone, price.message(alone), ("shrunk",)), cap, price)
         if pin.tokens > left:
             left_out.append(index)
             continue
@@ -812,8 +811,8 @@ def _id_of(block: Any) -> str:
     return next((call_id(block[name]) for name in shape_of(block).id if name in block), "")
 
 
-def _piece(log: MessageLog, index: int, price: Price) -> tuple[Piece, int]:
-    """The message as a pin shows it whole, and its tokens."""
+def _whole(log: MessageLog, index: int, price: Price) -> TailItem:
+    """The message as a pin shows it whole."""
     read = log.entries[index].read(index)
     if (tools := loaded_tools(read.message)) is not None:
         piece = Piece(index, tools, ("pin_note",))
@@ -822,6 +821,7 @@ def _piece(log: MessageLog, index: int, price: Price) -> tuple[Piece, int]:
     elif has_signed_thinking(read.message):
         piece = Piece(index, without_thinking(read.message), ("thinking_dropped",))
     else:
-        return present([Piece(index, read.message)])[0], log.cost(index)
-    (piece,) = present([piece])
-    return piece, price.message(piece.message)
+        piece = Piece(index, read.message)
+    (shown,) = present([piece])
+    tokens = price.message(shown.message) if piece.repairs else log.cost(index)
+    return TailItem(index, shown.message, tokens, shown.repairs)

@@ -34,7 +34,6 @@ from summarizing_context.views.view import (
     Tail,
     TailItem,
     Whole,
-    extend_tail,
     water_level,
 )
 from summarizing_context.worker.side_calls import NativeBlocks
@@ -96,10 +95,7 @@ class NextView:
     sources: Sources
     provider_view: ProviderView
     room: Room  # for the next view
-    reason: Reason | None  # why to activate although there is no need
-    topic: str | None  # of which the header has to keep a note
-    request: ActivationRequest | None
-    memories: Sequence[str]  # of earlier sessions, the most relevant first
+    request: ActivationRequest
     system: str  # names the system prompt that leads
     only_looks: bool = False
     native: NativeBlocks | None = None
@@ -109,7 +105,7 @@ class NextView:
         self.state, self.tail = state, tail = self.provider_view.state, self.provider_view.tail
         self.tokens = state.head_tokens + tail.tokens
         self.task_ended, self.is_natural_end = moment(self.sources, state, room, self.tokens)
-        self.reason = "explicit" if self.task_ended is not None else self.reason
+        self.reason = "explicit" if self.task_ended is not None else self.request.reason
         self._has_begun = False  # to make plans
 
         # what a decision says beside its plan: an activation was tried, with or without success; this plan waits for
@@ -219,21 +215,21 @@ class NextView:
             at_end = state.stop == state.leaves_stop > self.log.leading_count
             if is_known and at_end and all(cut.stop > cut.leaves_stop for cut in cuts):
                 cuts = []
-        if request is None and (self.topic is None or cuts or self.covered()):
+        if not request.says_what_stays and (request.topic is None or cuts or self.covered()):
             return cuts
-        keep = request.keep_messages if request else 10  # a note needs something covered
+        keep = request.keep_messages if request.says_what_stays else 10  # a note needs something covered
         to_keep = self.leaving(max(keep or 1, self.keep_recent))
         return [*to_keep, *cuts] if self.overflows or keep is None else to_keep
 
     def plan(self, cut: Cut, squeeze: int = 0, since: int = WHOLE_GROUPS, *, gives_way: bool = False) -> Plan:
         """Return what an activation would make at a cut: with nothing squeezed, a header that gives way to messages, or
         everything shrunk (`TIGHT`); of the group behind the cut what came from entry `since` on."""
-        log, sources, state = self.log, self.sources, self.state
+        log, sources, state, request = self.log, self.sources, self.state, self.request
         if not self._has_begun:
             sources.summaries.begin()
         self._has_begun = True
-        if self.request is not None and self.request.keep_from is not None:
-            state = msgspec.structs.replace(state, keep_from=self.request.keep_from)
+        if request.keep_from is not None:
+            state = msgspec.structs.replace(state, keep_from=request.keep_from)
         room = Room(self.room.tokens, sources.settings, squeeze, gives_way=gives_way)
         staying = None
         if not room.is_bare:
@@ -262,13 +258,13 @@ class NextView:
                 most = len(log.ephemeral) - any(at == length and not entry.is_page for at, entry in log.ephemeral[-1:])
                 before = bisect_right(log.ephemeral, stop, key=lambda one: one[0])
                 tail.ephemeral_count = most if room.is_bare or since != WHOLE_GROUPS else min(most, before)
-            extend_tail(log, tail, room.tokens)
+            tail.extend(log, room.tokens)
             made, pins = ActivationState(focus=state.focus), tuple[TailItem, ...]()
             if staying is not None and tail.tokens <= room.tokens:
                 fair = () if squeeze or gives_way else reversed(self.blocks)
                 native = next((block for block in fair if block.stop <= cut.stop), None)
                 made, pins = write_head(
-                    sources, state, cut, tail, staying, memories=self.memories, topic=self.topic, native=native
+                    sources, state, cut, tail, staying, request.memories, topic=request.topic, native=native
                 )
             if newest < whole.first and (lacks := tail.lacking(newest))[1]:
                 before, rest = tail.tokens, made.head_tokens + tail.tokens - lacks[0]
@@ -277,7 +273,7 @@ class NextView:
                     costs = [log.cost(at) for at in range(newest, length)]
                     whole = whole._replace(cap=max(1, int(water_level(costs, room.tokens - room.reserve - rest))))
                 tail = Tail(stop, room, sources.price, log.bounds(), since=since, whole=whole)
-                extend_tail(log, tail, room.tokens)
+                tail.extend(log, room.tokens)
                 newest, beyond = length, tail.tokens - before
             if room.squeeze != TIGHT or since != WHOLE_GROUPS or made.head_tokens + tail.tokens <= room.tokens:
                 break
@@ -326,16 +322,16 @@ def plan_activation(now: NextView) -> Plan | None:
         is_bare, asked = now.tail.room.is_bare, now.reason is not None or now.has_too_many
         if plan is not None and plan.cut_short and tokens <= room.tokens and not (is_bare or asked):
             plan = None  # the room is larger, but not enough for the newest messages
-    elif is_due and now.topic is not None:
+    elif is_due and now.request.topic is not None:
         plan = first(
             [*now.wanted(), *now.covered()],
             lambda plan: differs(plan) and (notes(plan.state.nodes) or plan.tokens < tokens),
         )
-    elif is_due and now.request is None and now.has_too_many and not now.is_high:
+    elif is_due and not now.request.says_what_stays and now.has_too_many and not now.is_high:
         plan = first([*ahead, *now.leaving(now.fewest_messages)], lambda _: True)
-    elif is_due and (now.request is not None or (now.reason == "explicit" and not now.is_high)):
+    elif is_due and (now.request.says_what_stays or (now.reason == "explicit" and not now.is_high)):
         # the first plan that differs and is not larger; else the present cut again
-        keeps = now.request is not None and now.request.keep_from is not None
+        keeps = now.request.keep_from is not None
         plan = first(now.wanted(), lambda plan: plan.tokens <= tokens and differs(plan))
         plan = plan or first(now.covered(), lambda plan: differs(plan) and (plan.tokens <= tokens or not keeps))
     elif is_due:
@@ -385,11 +381,10 @@ def plan_activation(now: NextView) -> Plan | None:
     head, pins, reason, tail = state, tuple[TailItem, ...](), view.pending, now.tail
     is_repinned = view.pins_changed and len(log) > log.leading_count
     is_first = not view.last and view.resumed is None and not any(map(memories_in, state.after))
-    if is_repinned or (is_first and now.memories):
+    if is_repinned or (is_first and now.request.memories):
         staying = choose_staying(now.sources, state.stop, Room(tail.room.tokens, settings))
-        other, chosen = write_head(
-            now.sources, state, state.cut, tail, staying, memories=now.memories, keeps_header=True
-        )
+        memories = now.request.memories
+        other, chosen = write_head(now.sources, state, state.cut, tail, staying, memories, keeps_header=True)
         most = room.tokens if is_repinned else room.high
         if other != state and tokens + other.pin_tokens - state.pin_tokens <= most:
             head, pins = other, chosen  # else the next activation will see to it
@@ -404,7 +399,7 @@ def plan_activation(now: NextView) -> Plan | None:
     # the tail without what the bounds make void; the present one, where that shows the same
     if bounds != tail.bounds or tail.is_stale:
         tail = Tail(tail.start, tail.room, now.sources.price, bounds, since=tail.since, whole=tail.whole)
-        extend_tail(log, tail)
+        tail.extend(log)
     plan = Plan(msgspec.structs.replace(head, bounds=bounds), tail, pins, reason)
     return _overflow(now) if plan.tokens > room.tokens else plan  # it shows something again
 

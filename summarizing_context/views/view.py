@@ -413,29 +413,27 @@ class TailItem(NamedTuple):
     seq: int
     message: Message
     tokens: int
-    left_out: int  # tokens that shrinking left out
-    repairs: tuple[Repair, ...]
+    repairs: tuple[Repair, ...] = ()
+    left_out: int = 0  # tokens that shrinking left out
     passes: bool = False  # ephemeral
 
 
-def shown_within(
-    piece: Piece, cost: int, cap: int, price: Price, *, mute: bool = False, thinking: bool = False
-) -> TailItem:
-    """Return a piece of this `cost`, shrunk to `cap` tokens; if `mute` to nothing, with `thinking` all but that."""
-    message, tokens = piece.message, cost
-    if cost > cap and NOTES.isdisjoint(piece.repairs):
-        message, tokens = shrink_message(message, cost, cap, price, mute=mute, thinking=thinking)
-    elif cost > cap:  # a note, inside its fence
+def shown_within(item: TailItem, cap: int, price: Price, *, mute: bool = False, thinking: bool = False) -> TailItem:
+    """Return a whole message, shrunk to `cap` tokens; if `mute` to nothing, with `thinking` all but that."""
+    message, tokens = item.message, item.tokens
+    if tokens > cap and NOTES.isdisjoint(item.repairs):
+        message, tokens = shrink_message(message, tokens, cap, price, mute=mute, thinking=thinking)
+    elif tokens > cap:  # a note, inside its fence
         fenced, frame = message["content"], MESSAGE_TOKENS + price.count(within_fence(message["content"], lambda _: ""))
-        inside = max(0, cost - frame)
+        inside = max(0, tokens - frame)
         text = within_fence(fenced, lambda text: cut_middle(text, inside, max(0, cap - frame), price.count))
         message = {**message, "content": _NO_WORD.format(inside) if frame + SHORT_MARK_TOKENS > cap else text}
         if mute and price.message(message) > cap:
             message = {**message, "content": _LEFT_OUT}
         tokens = price.message(message)
-    if tokens >= cost:
-        return TailItem(piece.seq, piece.message, cost, 0, piece.repairs)
-    return TailItem(piece.seq, message, tokens, cost - tokens, (*piece.repairs, "shrunk"))
+    if tokens >= item.tokens:
+        return item
+    return TailItem(item.seq, message, tokens, (*item.repairs, "shrunk"), item.tokens - tokens, item.passes)
 
 
 class Mark(NamedTuple):
@@ -479,6 +477,36 @@ class Tail:
         self.next = self.start  # first entry whose group is not wholly shown
         self.marks = [Mark(self.start, 0, 0)]
         self._open_tokens = self._open_staying = 0  # of what is shown of the open group; of that, what must stay
+
+    def extend(self, log: MessageLog, most: float = inf) -> None:
+        """Show what is not shown yet. Costs what is new, not what the log holds. A tail that comes to cost more than
+        `most` tokens is of no use: it is left as it is."""
+        if self.ephemeral_count == 0 and self.start > log.leading_count:  # what came before the tail is passed by
+            self.ephemeral_count = bisect_right(log.ephemeral, self.start, key=lambda one: one[0])
+        if most == inf and self.ephemeral_count == len(log.ephemeral) and len(self.items) == self.marks[-1].items:
+            # Where the end of what is new alone fills the room four times, with each message cut to a few lines, the
+            # next view shows only an end: what is before is not read, and counts as it was logged.
+            at, left, ends = len(log), 4 * self.room.tokens, log.group_ends
+            while left > 0 and log.tokens[at] - log.tokens[self.next] > left:
+                at -= 1
+                left -= min(log.cost(at), self.room.least_cap)
+            stops = ends[bisect_right(ends, self.next) : bisect_right(ends, at)] if left <= 0 else ()
+            for stop in stops:
+                self.tokens += log.tokens[stop] - log.tokens[self.next]
+                self.next = stop
+                self.marks.append(Mark(stop, len(self.items), self.tokens))
+        self.thinking_from = log.thinking_from(self.whole.stop)
+        has_new = self.ephemeral_count < len(log.ephemeral)
+        for passing in present(log.passing(self.ephemeral_count, self.next)) if has_new else ():  # between groups
+            if passing.seq > self.start or self.start == log.leading_count:
+                self.append(passing, passing.passing, self.room.message_cap(0))
+                self.marks[-1] = self.marks[-1]._replace(items=len(self.items), tokens=self.tokens)
+            self.ephemeral_count += 1
+        closed = True
+        while closed and self.tokens <= most and self.next < len(log.entries):
+            groups = log.groups_from(self.next, self.ephemeral_count, self.room.tokens)
+            closed = groups[-1].reads[-1].seq < log.group_ends[-1]
+            self.take(groups, closed=closed, most=most)
 
     def take(self, groups: Sequence[LogGroup], *, closed: bool, most: float = inf) -> None:
         """Show groups, of one that is open what is new; nothing more comes of the last if it is `closed`, nor of those
@@ -577,8 +605,9 @@ class Tail:
         """Show a piece of this cost within so many tokens, and return what it takes. A page of the past is not cut."""
         if piece.passing > cap and str(piece.message.get("content")).startswith("<recalled "):
             return 0
-        item = shown_within(piece, cost, cap, self.price, mute=self.room.is_bare, thinking=thinking)
-        self.items.append(item if piece.passing < 0 else item._replace(passes=True))
+        whole = TailItem(piece.seq, piece.message, cost, piece.repairs, passes=piece.passing >= 0)
+        item = shown_within(whole, cap, self.price, mute=self.room.is_bare, thinking=thinking)
+        self.items.append(item)
         self.tokens += item.tokens
         return item.tokens
 
@@ -612,37 +641,6 @@ def _alone(read: PlacedMessage) -> Piece:
         what = f"{calls} call{'s' * (calls > 1)}"
         return Piece(read.seq, {"role": "user", "content": f"[{what} left out]"}, ("shrunk",))
     return Piece(read.seq, read.message)
-
-
-def extend_tail(log: MessageLog, tail: Tail, most: float = inf) -> None:
-    """Show a tail what it has not shown yet. Costs what is new, not what the log holds. A tail that comes to cost more
-    than `most` tokens is of no use: it is left as it is."""
-    if tail.ephemeral_count == 0 and tail.start > log.leading_count:  # what came before the tail is passed by
-        tail.ephemeral_count = bisect_right(log.ephemeral, tail.start, key=lambda one: one[0])
-    if most == inf and tail.ephemeral_count == len(log.ephemeral) and len(tail.items) == tail.marks[-1].items:
-        # Where the end of what is new alone fills the room four times, with each message cut to a few lines, the next
-        # view shows only an end: what is before is not read, and counts as it was logged.
-        at, left, ends = len(log), 4 * tail.room.tokens, log.group_ends
-        while left > 0 and log.tokens[at] - log.tokens[tail.next] > left:
-            at -= 1
-            left -= min(log.cost(at), tail.room.least_cap)
-        stops = ends[bisect_right(ends, tail.next) : bisect_right(ends, at)] if left <= 0 else ()
-        for stop in stops:
-            tail.tokens += log.tokens[stop] - log.tokens[tail.next]
-            tail.next = stop
-            tail.marks.append(Mark(stop, len(tail.items), tail.tokens))
-    tail.thinking_from = log.thinking_from(tail.whole.stop)
-    has_new = tail.ephemeral_count < len(log.ephemeral)
-    for passing in present(log.passing(tail.ephemeral_count, tail.next)) if has_new else ():  # between groups
-        if passing.seq > tail.start or tail.start == log.leading_count:
-            tail.append(passing, passing.passing, tail.room.message_cap(0))
-            tail.marks[-1] = tail.marks[-1]._replace(items=len(tail.items), tokens=tail.tokens)
-        tail.ephemeral_count += 1
-    closed = True
-    while closed and tail.tokens <= most and tail.next < len(log.entries):
-        groups = log.groups_from(tail.next, tail.ephemeral_count, tail.room.tokens)
-        closed = groups[-1].reads[-1].seq < log.group_ends[-1]
-        tail.take(groups, closed=closed, most=most)
 
 
 logger = logging.getLogger(__name__)
@@ -744,10 +742,23 @@ def last_to_undo(records: Sequence[ActivationRecord], log_version: int) -> Activ
 
 
 class ActivationRequest(NamedTuple):
-    """What an activation that is asked for has to do."""
+    """What the next view is asked for."""
 
+    reason: Reason | None = None  # why to activate although there is no need: `explicit`, `idle`, `system_changed`
+    memories: Sequence[str] = ()  # of earlier sessions, which it shows, the most relevant first
+    topic: str | None = None  # of which the header has to keep a note
     keep_messages: int | None = None  # leave these raw, and cover all before
     keep_from: float | None = None  # keep groups word for word that are so important
+
+    @property
+    def says_what_stays(self) -> bool:
+        return self.keep_messages is not None or self.keep_from is not None
+
+
+LogSize = tuple[int, int]  # tokens, ephemeral messages included, and messages of a log
+# What the next view of a provider depends on beside its state and the log: the last attempt to activate, and the
+# messages of the view handed out last.
+Marks = tuple[LogSize | None, int]
 
 
 class ActivationState(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -783,6 +794,7 @@ class ActivationState(msgspec.Struct, frozen=True, omit_defaults=True):
     closings: tuple[int, ...] = ()  # entries before which views have ended a segment that was open
     native: NativeBlock | None = None  # the provider's own, in front of all else
     cuts: tuple[Positive, Positive, Positive, Count] | None = None  # how the log was cut into segments
+    marks: Marks | None = None  # in a checkpoint only
 
     def on(self, log: MessageLog) -> ActivationState:
         """The state with the segments that views of this log have ended."""
@@ -800,9 +812,9 @@ class ActivationState(msgspec.Struct, frozen=True, omit_defaults=True):
         return [*native, *self.before, *header, *self.after]
 
 
-def encode_state(state: ActivationState, **more: object) -> bytes:
-    """A state as the store keeps it; in a checkpoint with the marks of its view."""
-    return encode_message({**msgspec.to_builtins(state), **more})
+def encode_state(state: ActivationState) -> bytes:
+    """A state as the store keeps it."""
+    return encode_message(msgspec.to_builtins(state))
 
 
 UNREADABLE = (StoreCorruptError, msgspec.ValidationError, ValueError)  # the last for half a character in a name
@@ -840,11 +852,6 @@ def cuts_of(states: Iterable[bytes]) -> tuple[set[int], tuple[int, int, int, int
 
 ROOM_MARK = " @"  # between a provider's key and tokens
 
-LogSize = tuple[int, int]  # tokens, ephemeral messages included, and messages of a log
-# What the next view of a provider depends on beside its state and the log: the last attempt to activate, and the
-# messages of the view handed out last.
-Marks = tuple[LogSize | None, int]
-
 
 @dataclass(slots=True)
 class ProviderView:
@@ -860,11 +867,12 @@ class ProviderView:
     resumed: int | None = None  # messages of this log's view that was handed out last, before going back to it
     beside: ActivationState | None = None  # of the view that its provider was shown before, until this one is shown
     is_unsaved: bool = False  # it has given up calls since its state was kept
-    provider: str = field(init=False)  # the key of the provider
 
-    def __post_init__(self) -> None:
+    @property
+    def provider(self) -> str:
+        """The key of the provider."""
         key, mark, room = self.key.rpartition(ROOM_MARK)
-        self.provider = key if mark and room.isdecimal() else self.key
+        return key if mark and room.isdecimal() else self.key
 
     def has_turn_ended(self, log: MessageLog) -> bool:
         """Whether a turn of the log that went on across an activation has ended: what was signed in it has to go then,

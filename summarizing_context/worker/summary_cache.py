@@ -431,13 +431,9 @@ class SummaryCache:
             if estimate_text(made.text) > max_tokens:
                 made = made._replace(text=cut_to(made.text, max_tokens))
             return self.entries(node), made
-        return part, self.part(part, min(self.leaf_tokens, max_tokens))
-
-    def part(self, entries: range, max_tokens: int) -> NodeText:
-        """An extract of a part of a segment."""
-        self._seen_stop = max(self._seen_stop, entries.stop)
-        content, most = self._log.render(entries.start, entries.stop) if max_tokens > 0 else "", max_tokens
-        return NodeText(summarize_extractively(content, kind="segment", max_tokens=most), "provisional", 1)
+        self._seen_stop, most = max(self._seen_stop, part.stop), min(self.leaf_tokens, max_tokens)
+        content = self._log.render(part.start, part.stop) if most > 0 else ""
+        return part, NodeText(summarize_extractively(content, kind="segment", max_tokens=most), "provisional", 1)
 
     # a note about a topic
 

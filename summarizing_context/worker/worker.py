@@ -395,18 +395,23 @@ class Worker:
     def _prepare(self, node: Node, key: SummaryKey) -> Callable[[], SummaryJob]:
         """Take now what a job is made from, and return what makes it, in any thread, while the log may change."""
         recipe, is_merge, (purpose, cap) = self.recipe, node.width > 1, self._purpose(node)
-        entries, source, asked = self.summaries.entries(node), self._source(node), self._asked_before(node)
+        entries, asked = self.summaries.entries(node), self._asked_before(node)
+        sources = [] if is_merge else [self.log.source(node.start, self._sources)]
+        for child in node.children:
+            text = self.summaries.merged_text(child)
+            assert text is not None  # or the merge had no hash
+            is_own = text.made_by == "verbatim"  # a segment that is its own summary is written down redacted
+            redacted = partial(recipe.redacted, text.text)
+            sources.append(self.log.source(child.start, self._sources) if is_own else redacted)
 
         def job() -> SummaryJob:
-            content, most = source(), cap
-            if is_merge:
-                content = recipe.redacted(content)
-            elif recipe.maker == "model":  # without the middles of long results; their key lines, found by reading
-                content = cut_results(content, lambda middle: key_lines(middle, 200))  # all of them, instead
-
-            # tokens that the summary may take: the cap, or less of a short source, for a reply that is too large a part
-            # of it is refused; in steps, so that requests begin alike and the provider's cache serves them
+            texts, most = [source() for source in sources], cap
+            content = recipe.redacted(render_children(texts)) if is_merge else texts[0]
             if recipe.maker == "model":
+                if not is_merge:  # without the middles of long results; their key lines, found by reading all, instead
+                    content = cut_results(content, lambda middle: key_lines(middle, 200))
+                # tokens that the summary may take: the cap, or less of a short source, for a reply that is too large a
+                # part of it is refused; in steps, so that requests begin alike and the provider's cache serves them
                 share = (merge_share(node) if is_merge else _SHARE) * estimate_text(content)
                 most = next((part * cap // 8 for part in range(8, 2, -1) if part * cap // 8 <= share), cap // 4)
 
@@ -422,18 +427,6 @@ class Worker:
             return replace(made, rank=rank_of(node), context=context)
 
         return job
-
-    def _source(self, node: Node) -> Callable[[], str]:
-        """Return what gives the content of a segment, or the children of a merge, in any thread."""
-        if node.width == 1:
-            return self.log.source(node.start, self._sources)
-        sources = list[Callable[[], str]]()
-        for child, text in ((child, self.summaries.merged_text(child)) for child in node.children):
-            assert text is not None  # or the merge had no hash
-            is_own = text.made_by == "verbatim"  # a segment that is its own summary is written down redacted
-            redacted = partial(self.recipe.redacted, text.text)
-            sources.append(self.log.source(child.start, self._sources) if is_own else redacted)
-        return lambda: render_children([source() for source in sources])
 
     def _asked_before(self, node: Node) -> list[Entry]:
         """Return what stands as context in the request for a segment: the opening request, and the newest words of a
