@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict, astuple
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, Literal
 
 import anyio
@@ -60,8 +60,6 @@ class SummarizingContext:
         self._session = session
         self._caller = caller  # what makes the summaries here
         self._models = models
-        # asked for with each view: how long a model's provider keeps a beginning, by what its requests ask for
-        self._lifetime_of = lru_cache(16)(lambda model, asked: models.cache_of(model).seconds(asked))
         self._cache = CacheLedger(session, models)
         self._warns_of_room = warns_of_room  # once, that a budget leaves too little of it
         self._closing = closing  # after the worker has stopped
@@ -137,8 +135,8 @@ class SummarizingContext:
             # a later process gives up the same calls
             await session.save_state(latest.key, latest.state.on(session.log))
         session.key, session.budget, session.requested_at = key, budget, session.clock.now()
-        asked, model = window.cache_lifetime, window.model
-        session.cache_lifetime = float(asked) if isinstance(asked, int | float) else self._lifetime_of(model, asked)
+        asked, cache = window.cache_lifetime, self._models.cache_of(window.model)
+        session.cache_lifetime = float(asked) if isinstance(asked, int | float) else cache.seconds(asked)
         self.last_view, fixed = view, session.views.system_rows.tokens
         if self._warns_of_room and 2 * fixed > budget and budget < fixed + USEFUL_ROOM:
             self._warns_of_room = False
@@ -147,8 +145,7 @@ class SummarizingContext:
                 "give at least %s, or fewer tools",
                 *(f"{tokens:,}" for tokens in (budget, budget - fixed, fixed, fixed + USEFUL_ROOM)),
             )
-        if session.waking is None:  # the view need not wait for it
-            session.waking = session.loop.call_soon(session.wake)
+        session.loop.call_soon(session.wake)  # the view need not wait for it
         if session.views.latest is not None and not session.read_only:  # a restore may have come meanwhile
             self._cache.send(view, window)
         (told, before, brought, titled), first, fixed = self._told, session.first_request, view.fixed_tokens

@@ -205,11 +205,6 @@ class Entry(msgspec.Struct, eq=False, gc=False):
         return MESSAGE_TOKENS + self.facts.text_tokens + image_tokens * self.facts.rare.media
 
 
-def read_all(entries: Iterable[Entry], first: int, tokens: Sequence[int]) -> list[PlacedMessage]:
-    """Return entries from the `first` place in the log on, read, with their costs by the log's sums of `tokens`."""
-    return [entry.read(at, tokens[at + 1] - tokens[at]) for at, entry in enumerate(entries, first)]
-
-
 def make_entry(message: Message, counter: TokenCounter, data: bytes | None = None) -> Entry:
     """The entry of a checked message, and of its bytes if they are known."""
     reading, data = read_message(message), data or encode_message(message)

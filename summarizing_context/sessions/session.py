@@ -308,7 +308,6 @@ class Session:
         self._kept_closings: set[int] = set()  # what the store knows of where views have ended segments
         self.worker.before_call, self.worker.start_tokens = self._keep_closings, self._start_tokens
         self._segments_seen = 0
-        self.waking: asyncio.Handle | None = None  # the call of `wake` that is due
         self._following = anyio.Lock(fast_acquire=True)  # one history after the other
         self._followed: tuple[list[str], object] = [], None  # keys of the newest, and the log that held just that
         self._announcing = anyio.Lock()  # one request at a time; it is handed over at once to the next
@@ -448,7 +447,9 @@ class Session:
             else:
                 fill()
         await self.foreground.thawed()
-        self._wake_for_segments()
+        if len(self.log.segments) != self._segments_seen:
+            self._segments_seen = len(self.log.segments)
+            self.wake()
         await self.checkpoint_if_due()
 
     async def replace(self, log: list[Entry]) -> None:
@@ -558,8 +559,8 @@ class Session:
         if self.learner is not None:
             self.learner.forget()
         self.views.replaced(old, same)
-        self._segments_seen = -1  # as many segments as before may be other ones
-        self._wake_for_segments()
+        self._segments_seen = len(self.log.segments)
+        self.wake()
 
     def _go_back(self, filled: MessageLog, there: base.StoredCheckpoint) -> None:
         """Take the log in memory, the pins and the views back to a checkpoint, where the store is already."""
@@ -619,7 +620,6 @@ class Session:
 
     def wake(self) -> None:
         """Have the background look for work, from the size of the log on from which a view may soon show summaries."""
-        self.waking = None
         if not self.foreground.is_frozen:
             self.summaries.is_near = self.views.look_ahead()
             self.worker.wake()
@@ -771,11 +771,6 @@ class Session:
                 return decide()
         with self.foreground.frozen():
             return cast(states.Change | None, await self.in_thread(decide))
-
-    def _wake_for_segments(self) -> None:
-        if len(self.log.segments) != self._segments_seen and not self.closed:
-            self._segments_seen = len(self.log.segments)
-            self.wake()
 
 
 def _is_same(message: object, entry: Entry, at: int) -> bool:

@@ -283,13 +283,7 @@ class Viewer:
         self._keep_shown()
 
     def change(
-        self,
-        key: str,
-        budget: int,
-        request: ActivationRequest,
-        *,
-        for_request: bool = False,
-        is_asked_for: bool = True,
+        self, key: str, budget: int, request: ActivationRequest, *, for_request: bool = False, is_asked_for: bool = True
     ) -> Change | None:
         """Bring a provider's tail up to date and decide whether its next view activates.
 
@@ -444,20 +438,16 @@ class Viewer:
         }
 
     def takes_long(self, key: str, budget: int, request: ActivationRequest) -> bool:
-        """Whether to decide about the next view in a thread, which starts late: much of it is new; or it may activate
-        behind much that is not covered, with many rules, or without a model or with a note about a topic, and then the
-        past is read again."""
+        """Whether to decide about the next view in a thread, which starts late: much of it is new, or it may activate
+        in a long log, of which much may be read again."""
         log, left, much = self._log, self._left(budget), 20_000
         if (view := self._view_for(key, left)) is None:
             return log.tokens[-1] > much
         state, room = view.state, self._room_of(view, left)
         unread = log.tokens[-1] - log.tokens[view.tail.next]
         used = state.head_tokens + view.tail.tokens + unread
-        if request.reason is not None or used > room.high or any(moment(self._sources, state, room, used)):
-            is_kept = self._summaries.by_model or self._sources.truncates
-            again = state.leaves_stop if is_kept and request.topic is None and state.focus is None else 0
-            unread += max(log.tokens[-1] - log.tokens[again], 20 * len(log.humans))  # tokens read as quickly as rules
-        return unread > much
+        may_activate = request.reason is not None or used > room.high or any(moment(self._sources, state, room, used))
+        return (log.tokens[-1] if may_activate else unread) > much
 
     def view(self, key: str, budget: int, activation: ActivationReport | None) -> View:
         """The view as `change` has left it: what came since then is for the next one."""

@@ -21,14 +21,7 @@ import msgspec
 
 from summarizing_context.extraction.facts import LOOKS, Kind
 from summarizing_context.log.entries import Bounds, Cut, LogGroup, Piece, PlacedMessage, present
-from summarizing_context.log.message_log import (
-    KeptText,
-    Ledger,
-    MessageLog,
-    Pin,
-    PlanItems,
-    StandingRule,
-)
+from summarizing_context.log.message_log import KeptText, Ledger, MessageLog, Pin, PlanItems, StandingRule
 from summarizing_context.messages.reading import (
     Message,
     blocks_of,
@@ -48,15 +41,7 @@ from summarizing_context.messages.tokens import MESSAGE_TOKENS, Price
 from summarizing_context.settings import Settings
 from summarizing_context.summarizers.extractive import cut_to, without_rules
 from summarizing_context.summarizers.native import MOST_INSTRUCTIONS
-from summarizing_context.views.view import (
-    GOING_ON_SHARE,
-    ActivationState,
-    Room,
-    Tail,
-    TailItem,
-    shown_within,
-    told_of,
-)
+from summarizing_context.views.view import GOING_ON_SHARE, ActivationState, Room, Tail, TailItem, shown_within, told_of
 from summarizing_context.worker.side_calls import NativeBlock
 from summarizing_context.worker.summary_cache import (
     BEHIND,
@@ -509,10 +494,8 @@ def fit_lines(
     if whole and price.count(block := render(lines)) <= cap:
         return lines, block
     left, heads, chosen = cap - price.count(render(())), {""}, list[Line]()
-    chunks = (lines[at : at + 32] for at in range(0, len(lines), 32))  # most of many are never counted
-    costs = (tokens for chunk in chunks for tokens in price.each([line.text for line in chunk]))
-    for line, tokens in zip(lines, costs, strict=True):
-        tokens += gap + (0 if line.head in heads else price.count(line.head))
+    for line in lines:
+        tokens = gap + price.count(line.text) + (0 if line.head in heads else price.count(line.head))
         if tokens <= left:
             chosen.append(line)
             heads.add(line.head)
@@ -753,8 +736,7 @@ def choose_staying(sources: Sources, stop: int, room: Room) -> Staying:
     log, price = sources.log, sources.price
     beside = sum(cost for cost in map(log.cost, log.staying(stop, len(log))) if cost <= room.staying_cap)
     pinned = log.pinned.indexes
-    stays = log.states or pinned or log.marked
-    needed, newest = 0, log.thinking_from(len(log)) if stays else -1  # what an answer goes on from needs room as well
+    needed, newest = 0, log.thinking_from(len(log))  # what an answer goes on from needs room as well
     if 0 <= newest < len(log):
         parts = log.entries[int(newest)].read(0).reading.parts
         bound = price.texts([text for part in parts if part.whole or part.kind == "thinking" for text in part.sent])

@@ -106,7 +106,7 @@ class NextView:
         self.tokens = state.head_tokens + tail.tokens
         self.task_ended, self.is_natural_end = moment(self.sources, state, room, self.tokens)
         self.reason = "explicit" if self.task_ended is not None else self.request.reason
-        self._has_begun = False  # to make plans
+        self.sources.summaries.begin()
 
         # what a decision says beside its plan: an activation was tried, with or without success; this plan waits for
         # a model's summaries, up to the next message
@@ -225,9 +225,6 @@ class NextView:
         """Return what an activation would make at a cut: with nothing squeezed, a header that gives way to messages, or
         everything shrunk (`TIGHT`); of the group behind the cut what came from entry `since` on."""
         log, sources, state, request = self.log, self.sources, self.state, self.request
-        if not self._has_begun:
-            sources.summaries.begin()
-        self._has_begun = True
         if request.keep_from is not None:
             state = msgspec.structs.replace(state, keep_from=request.keep_from)
         room = Room(self.room.tokens, sources.settings, squeeze, gives_way=gives_way)
