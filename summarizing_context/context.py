@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict, astuple
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Literal
 
 import anyio
@@ -60,6 +60,8 @@ class SummarizingContext:
         self._session = session
         self._caller = caller  # what makes the summaries here
         self._models = models
+        # asked for with each view: how long a model's provider keeps a beginning, by what its requests ask for
+        self._lifetime_of = lru_cache(16)(lambda model, asked: models.cache_of(model).seconds(asked))
         self._cache = CacheLedger(session, models)
         self._warns_of_room = warns_of_room  # once, that a budget leaves too little of it
         self._closing = closing  # after the worker has stopped
@@ -127,16 +129,16 @@ class SummarizingContext:
         memories = await self.memory.choose() if session.settings.memory_include == "auto" else ()
         if session.settings.recall_include == "auto" and session.views.covers and not session.read_only:
             await self._recall_for_newest(budget)
-        request = ActivationRequest(session.idle, memories)
-        report = await session.activate(key, budget, request, begin=lead, for_request=True)
+        request = ActivationRequest(session.idle, is_due=True, memories=memories)
+        report = await session.activate(key, budget, request, begin=lead)
         view, latest = session.views.view(key, budget, report), session.views.latest
         if latest is not None and latest.is_unsaved and latest.state.serial:
             latest.is_unsaved = False
             # a later process gives up the same calls
             await session.save_state(latest.key, latest.state.on(session.log))
         session.key, session.budget, session.requested_at = key, budget, session.clock.now()
-        asked, cache = window.cache_lifetime, self._models.cache_of(window.model)
-        session.cache_lifetime = float(asked) if isinstance(asked, int | float) else cache.seconds(asked)
+        asked, model = window.cache_lifetime, window.model
+        session.cache_lifetime = float(asked) if isinstance(asked, int | float) else self._lifetime_of(model, asked)
         self.last_view, fixed = view, session.views.system_rows.tokens
         if self._warns_of_room and 2 * fixed > budget and budget < fixed + USEFUL_ROOM:
             self._warns_of_room = False
@@ -617,7 +619,7 @@ class SummarizingContext:
         topic = None if focus is None else check_focus(focus)
         if topic is not None and session.settings.strategy == "truncate":
             raise SettingsError("focus has no effect: strategy = 'truncate' makes no summaries; leave it out")
-        request = ActivationRequest("explicit", await self.memory.choose(), topic, **stays)
+        request = ActivationRequest("explicit", memories=await self.memory.choose(), topic=topic, **stays)
         report = await session.activate(session.key, session.budget, request)
         session.wake()
         if report is None:

@@ -205,6 +205,11 @@ class Entry(msgspec.Struct, eq=False, gc=False):
         return MESSAGE_TOKENS + self.facts.text_tokens + image_tokens * self.facts.rare.media
 
 
+def read_all(entries: Iterable[Entry], first: int, tokens: Sequence[int]) -> list[PlacedMessage]:
+    """Return entries from the `first` place in the log on, read, with their costs by the log's sums of `tokens`."""
+    return [entry.read(at, tokens[at + 1] - tokens[at]) for at, entry in enumerate(entries, first)]
+
+
 def make_entry(message: Message, counter: TokenCounter, data: bytes | None = None) -> Entry:
     """The entry of a checked message, and of its bytes if they are known."""
     reading, data = read_message(message), data or encode_message(message)
@@ -633,6 +638,14 @@ class LogGroup(NamedTuple):
 
 def _show_group(group: Sequence[PlacedMessage], *, closed: bool) -> list[Piece]:
     """The pieces of a group in the order of the view. Those of an open group are a prefix of what it will show."""
+    head, *others = [read.reading for read in group]
+    parts = [part for reading in others for part in reading.parts]
+    ids = {part.id for part in parts if part.kind == "result" and not part.whole}
+    is_plain = not head.answers and not (others and any(part.half and part.whole for part in head.parts))
+    is_plain = is_plain and all(reading.answers for reading in others)
+    if is_plain and len(parts) == len(ids) == len(head.calls) and ids == set(head.calls):
+        # no calls, or a result of each right behind them and nothing else
+        return [Piece(read.seq, read.message) for read in group]
     if closed and (alone := _alone(group)):
         left = [_without(read, alone) for read in group]
         cut = {read.seq for read, before in zip(left, group, strict=True) if read is not before}

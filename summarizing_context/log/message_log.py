@@ -60,6 +60,7 @@ from summarizing_context.log.entries import (
     Sources,
     Verdict,
     range_hash,
+    read_all,
 )
 from summarizing_context.messages.reading import Message, Part, parsed, result_message
 from summarizing_context.settings import Settings
@@ -584,7 +585,7 @@ class MessageLog:
 
     def read(self, start: int, stop: int) -> list[PlacedMessage]:
         """Return log entries, read, each with its cost."""
-        return [entry.read(at, self.cost(at)) for at, entry in enumerate(self.entries[start:stop], start)]
+        return read_all(self.entries[start:stop], start, self.tokens)
 
     def groups_from(self, start: int, ephemeral: int, most: float) -> list[LogGroup]:
         """The groups from entry `start` on that begin within `most` tokens, each with what passed within it, behind so

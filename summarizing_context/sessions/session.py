@@ -340,15 +340,15 @@ class Session:
             budget, most = latest.state.room + self.views.system_rows.tokens, self.budget
             self.key, self.budget = latest.provider, min(budget, most) if self.settings.max_tokens_is_set else budget
 
-    def _take_up(self, pins: str, activations: base.Activations) -> None:
-        """Show what is pinned, and each provider its view, as the store has kept them."""
+    def _take_up(self, pins: str, activations: base.Activations, *, resumes: bool = False) -> None:
+        """Show what is pinned, and each provider its view, as the store has kept them, or `resumes` a checkpoint."""
         log = self.log
         log.pinned = msgspec.json.decode(pins or "{}", type=PinList).held_by(log.entries)
         for key, data in activations:
             state = states.usable_state(log, data)
-            if state is not None and (state.serial or state.marks):  # else it was kept for its closings
+            if state is not None and (state.serial or resumes):  # else it was kept for its closings
                 log.take_interruptions(state.interruptions)
-                self.views.restore(key, state)
+                self.views.restore(key, state, resumes=resumes)
                 self.summaries.seen.update(log.hashes[: state.leaves])  # it may be of an earlier process
         # the view of then comes first, before any for a cold cache
         self.requested_at, self._checkpoint_looked_for = self.clock.now(), len(log)
@@ -567,7 +567,7 @@ class Session:
         self._replaced(filled, is_back=True)
         self.views.reset()
         self.log.interruptions = []  # those of then come with the states
-        self._take_up(there.pins, there.activations)
+        self._take_up(there.pins, there.activations, resumes=True)
 
     async def save_checkpoint(self, name: str | None = None) -> Checkpoint:
         is_text = isinstance(name, str) and name.strip() and name.isprintable() and len(name) <= 200
@@ -634,7 +634,7 @@ class Session:
         if self.foreground.is_frozen:  # a thread decides about it
             used, high = self.views.tokens(self.key, self.budget, as_shown=True)
             return used > high
-        return self.views.would_compact(self.key, self.budget, states.ActivationRequest(self.idle, memories))
+        return self.views.would_compact(self.key, self.budget, states.ActivationRequest(self.idle, memories=memories))
 
     async def activate(
         self,
@@ -643,14 +643,13 @@ class Session:
         request: states.ActivationRequest,
         *,
         begin: Callable[[], None] = lambda: None,
-        for_request: bool = False,
     ) -> states.ActivationReport | None:
         """Plan and commit an activation; a cancellation is deferred until the commit ends.
 
         `begin` runs before each decision, in one step with it. After waiting for summaries or hooks it is decided
         again.
         """
-        decide = partial(self.views.change, key, budget, request, for_request=for_request)
+        decide = partial(self.views.change, key, budget, request)
         until, began = self.loop.time() + self.settings.max_wait, self.clock.now()
         acting = _acted_on.get()
         is_announced = self.announce is None or (acting is not None and acting is self._announced)  # a hook asks for it

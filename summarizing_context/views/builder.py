@@ -19,7 +19,7 @@ import msgspec
 from summarizing_context.errors import BudgetError, MessageError, SettingsError
 from summarizing_context.log.entries import Role, cut_at, output_hash
 from summarizing_context.log.message_log import MessageLog
-from summarizing_context.messages.reading import Message, canonical_json, check_message, encodable, read_content
+from summarizing_context.messages.reading import Message, canonical_json, check_message, encodable
 from summarizing_context.messages.tokens import Price
 from summarizing_context.stores.base import StoredActivation
 from summarizing_context.summarizers.native import NativeRequest
@@ -230,9 +230,10 @@ class Viewer:
         self.latest, self.reopened = None, True
         self._keep_shown()
 
-    def restore(self, key: str, state: ActivationState) -> None:
-        """Take up a committed state; with marks that of a checkpoint, which is told with the next view."""
-        marks, state = state.marks, self._priced(msgspec.structs.replace(state, marks=None))
+    def restore(self, key: str, state: ActivationState, *, resumes: bool) -> None:
+        """Take up a committed state; where it `resumes` a checkpoint, with its marks, which the next view tells."""
+        marks = state.marks if resumes else None
+        state = self._priced(msgspec.structs.replace(state, marks=None))
         provider_view = ProviderView(key, state, self._tail_behind(state), pending="restored" if marks else None)
         if state.held_at:
             provider_view.attempted = self._log.tokens[state.held_at], state.held_at
@@ -282,13 +283,10 @@ class Viewer:
                 view.attempted = min(self._log.history_tokens, tokens), min(len(self._log), messages)
         self._keep_shown()
 
-    def change(
-        self, key: str, budget: int, request: ActivationRequest, *, for_request: bool = False, is_asked_for: bool = True
-    ) -> Change | None:
+    def change(self, key: str, budget: int, request: ActivationRequest, *, is_asked_for: bool = True) -> Change | None:
         """Bring a provider's tail up to date and decide whether its next view activates.
 
-        Where the view is `for_request`, calls that it cannot wait for are given up. Until a change is applied, the next
-        decision is the same. One that is not `is_asked_for` requests no summaries.
+        Until a change is applied, the next decision is the same. One that is not `is_asked_for` requests no summaries.
         Raises `BudgetError` when the system rows leave no room, or the newest open group does not fit.
         """
         log, system, left = self._log, self.system_rows.name, self._left(budget)
@@ -301,7 +299,7 @@ class Viewer:
                 view.pending, request = view.pending or "system_changed", request._replace(reason="system_changed")
             else:
                 view.state = msgspec.structs.replace(view.state, system=system)
-        if for_request:
+        if request.is_due:
             log.interrupt()
         given_up = log.interruptions_behind(view.state.stop)
         if given_up != view.state.interruptions:
@@ -374,7 +372,10 @@ class Viewer:
         costs = [*[tokens for _, tokens in rows], *told, *[item.tokens for item in items]]
         alike = sum(costs[:kept]) + self.system_rows.tool_tokens * (kept >= len(rows))
         if kept < min(len(last), len(now)) and last[kept]["role"] == now[kept]["role"]:
-            said, says = ("".join(read_content(row).texts).splitlines(True) for row in (last[kept], now[kept]))
+            contents = [row.get("content") for row in (last[kept], now[kept])]
+            blocks = [content if isinstance(content, list) else [{"text": content}] for content in contents]
+            texts = [[one.get("text") if isinstance(one, dict) else "" for one in each] for each in blocks]
+            said, says = ("".join(one for one in each if isinstance(one, str)).splitlines(True) for each in texts)
             alike += price.count("".join(says[: common_prefix(said, says)]))
         return ActivationRecord(
             number=self._recorded,
@@ -438,16 +439,20 @@ class Viewer:
         }
 
     def takes_long(self, key: str, budget: int, request: ActivationRequest) -> bool:
-        """Whether to decide about the next view in a thread, which starts late: much of it is new, or it may activate
-        in a long log, of which much may be read again."""
+        """Whether to decide about the next view in a thread, which starts late: much of it is new; or it may activate
+        behind much that is not covered, with many rules, or without a model or with a note about a topic, and then the
+        past is read again."""
         log, left, much = self._log, self._left(budget), 20_000
         if (view := self._view_for(key, left)) is None:
             return log.tokens[-1] > much
         state, room = view.state, self._room_of(view, left)
         unread = log.tokens[-1] - log.tokens[view.tail.next]
         used = state.head_tokens + view.tail.tokens + unread
-        may_activate = request.reason is not None or used > room.high or any(moment(self._sources, state, room, used))
-        return (log.tokens[-1] if may_activate else unread) > much
+        if request.reason is not None or used > room.high or any(moment(self._sources, state, room, used)):
+            is_kept = self._summaries.by_model or self._sources.truncates
+            again = state.leaves_stop if is_kept and request.topic is None and state.focus is None else 0
+            unread += max(log.tokens[-1] - log.tokens[again], 20 * len(log.humans))  # tokens read as quickly as rules
+        return unread > much
 
     def view(self, key: str, budget: int, activation: ActivationReport | None) -> View:
         """The view as `change` has left it: what came since then is for the next one."""
@@ -484,8 +489,8 @@ class Viewer:
         """Return how many messages have to stay raw; 0 where more could be covered for a request, at a price."""
         if (view := self._view_for(key, self._left(budget))) is None:
             return 0
-        least, stop = request.keep_messages or 0, view.state.stop
-        can_cover = request.says_what_stays and (not least or view.tail.stop_leaving(least, stop) is not None)
+        least, stop = request.keep_messages, view.state.stop
+        can_cover = request.keep_from is not None if least is None else view.tail.stop_leaving(least, stop) is not None
         return 0 if can_cover else len(view.tail.items)
 
     def high_water(self) -> float:

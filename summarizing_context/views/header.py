@@ -494,8 +494,10 @@ def fit_lines(
     if whole and price.count(block := render(lines)) <= cap:
         return lines, block
     left, heads, chosen = cap - price.count(render(())), {""}, list[Line]()
-    for line in lines:
-        tokens = gap + price.count(line.text) + (0 if line.head in heads else price.count(line.head))
+    chunks = (lines[at : at + 32] for at in range(0, len(lines), 32))  # most of many are never counted
+    costs = (tokens for chunk in chunks for tokens in price.each([line.text for line in chunk]))
+    for line, tokens in zip(lines, costs, strict=True):
+        tokens += gap + (0 if line.head in heads else price.count(line.head))
         if tokens <= left:
             chosen.append(line)
             heads.add(line.head)
@@ -736,7 +738,8 @@ def choose_staying(sources: Sources, stop: int, room: Room) -> Staying:
     log, price = sources.log, sources.price
     beside = sum(cost for cost in map(log.cost, log.staying(stop, len(log))) if cost <= room.staying_cap)
     pinned = log.pinned.indexes
-    needed, newest = 0, log.thinking_from(len(log))  # what an answer goes on from needs room as well
+    stays = log.states or pinned or log.marked
+    needed, newest = 0, log.thinking_from(len(log)) if stays else -1  # what an answer goes on from needs room as well
     if 0 <= newest < len(log):
         parts = log.entries[int(newest)].read(0).reading.parts
         bound = price.texts([text for part in parts if part.whole or part.kind == "thinking" for text in part.sent])

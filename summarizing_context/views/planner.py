@@ -106,7 +106,8 @@ class NextView:
         self.tokens = state.head_tokens + tail.tokens
         self.task_ended, self.is_natural_end = moment(self.sources, state, room, self.tokens)
         self.reason = "explicit" if self.task_ended is not None else self.request.reason
-        self.sources.summaries.begin()
+        self.says_what_stays = self.request.keep_messages is not None or self.request.keep_from is not None
+        self._has_begun = False  # to make plans
 
         # what a decision says beside its plan: an activation was tried, with or without success; this plan waits for
         # a model's summaries, up to the next message
@@ -215,9 +216,9 @@ class NextView:
             at_end = state.stop == state.leaves_stop > self.log.leading_count
             if is_known and at_end and all(cut.stop > cut.leaves_stop for cut in cuts):
                 cuts = []
-        if not request.says_what_stays and (request.topic is None or cuts or self.covered()):
+        if not self.says_what_stays and (request.topic is None or cuts or self.covered()):
             return cuts
-        keep = request.keep_messages if request.says_what_stays else 10  # a note needs something covered
+        keep = request.keep_messages if self.says_what_stays else 10  # a note needs something covered
         to_keep = self.leaving(max(keep or 1, self.keep_recent))
         return [*to_keep, *cuts] if self.overflows or keep is None else to_keep
 
@@ -225,6 +226,9 @@ class NextView:
         """Return what an activation would make at a cut: with nothing squeezed, a header that gives way to messages, or
         everything shrunk (`TIGHT`); of the group behind the cut what came from entry `since` on."""
         log, sources, state, request = self.log, self.sources, self.state, self.request
+        if not self._has_begun:
+            sources.summaries.begin()
+        self._has_begun = True
         if request.keep_from is not None:
             state = msgspec.structs.replace(state, keep_from=request.keep_from)
         room = Room(self.room.tokens, sources.settings, squeeze, gives_way=gives_way)
@@ -324,9 +328,9 @@ def plan_activation(now: NextView) -> Plan | None:
             [*now.wanted(), *now.covered()],
             lambda plan: differs(plan) and (notes(plan.state.nodes) or plan.tokens < tokens),
         )
-    elif is_due and not now.request.says_what_stays and now.has_too_many and not now.is_high:
+    elif is_due and not now.says_what_stays and now.has_too_many and not now.is_high:
         plan = first([*ahead, *now.leaving(now.fewest_messages)], lambda _: True)
-    elif is_due and (now.request.says_what_stays or (now.reason == "explicit" and not now.is_high)):
+    elif is_due and (now.says_what_stays or (now.reason == "explicit" and not now.is_high)):
         # the first plan that differs and is not larger; else the present cut again
         keeps = now.request.keep_from is not None
         plan = first(now.wanted(), lambda plan: plan.tokens <= tokens and differs(plan))

@@ -745,14 +745,11 @@ class ActivationRequest(NamedTuple):
     """What the next view is asked for."""
 
     reason: Reason | None = None  # why to activate although there is no need: `explicit`, `idle`, `system_changed`
+    is_due: bool = False  # it is about to be sent: calls that it cannot wait for are given up
     memories: Sequence[str] = ()  # of earlier sessions, which it shows, the most relevant first
     topic: str | None = None  # of which the header has to keep a note
     keep_messages: int | None = None  # leave these raw, and cover all before
     keep_from: float | None = None  # keep groups word for word that are so important
-
-    @property
-    def says_what_stays(self) -> bool:
-        return self.keep_messages is not None or self.keep_from is not None
 
 
 LogSize = tuple[int, int]  # tokens, ephemeral messages included, and messages of a log
@@ -867,12 +864,11 @@ class ProviderView:
     resumed: int | None = None  # messages of this log's view that was handed out last, before going back to it
     beside: ActivationState | None = None  # of the view that its provider was shown before, until this one is shown
     is_unsaved: bool = False  # it has given up calls since its state was kept
+    provider: str = field(init=False)  # the key of the provider
 
-    @property
-    def provider(self) -> str:
-        """The key of the provider."""
+    def __post_init__(self) -> None:
         key, mark, room = self.key.rpartition(ROOM_MARK)
-        return key if mark and room.isdecimal() else self.key
+        self.provider = key if mark and room.isdecimal() else self.key
 
     def has_turn_ended(self, log: MessageLog) -> bool:
         """Whether a turn of the log that went on across an activation has ended: what was signed in it has to go then,

@@ -234,11 +234,12 @@ class SummaryCache:
         self.seen: set[str] = set()
         self._seen_stop = 0  # entries before it were read by provisional passes
         self._allowance = _FULL_READ
+        self._estimate = lru_cache(256)(estimate_text)  # asked for behind each view
 
     # what is to be made
 
     def begin(self) -> None:
-        """Let the plans of one decision read so much at leisure."""
+        """Let an activation that begins read so much at leisure."""
         self._allowance = _FULL_READ
 
     def keep(self, places: Iterable[HeaderPlace], room: float = 0) -> None:
@@ -272,7 +273,7 @@ class SummaryCache:
             return []
 
         def tokens_of(node: Node) -> int | None:
-            return None if (own := self.summary(node)) is None else estimate_text(own.text)
+            return None if (own := self.summary(node)) is None else self._estimate(own.text)
 
         segments = len(self._log.segments)
         needed = [*(node for place in self._places for node in place.merges), *self._requested]
