@@ -6,7 +6,6 @@ import asyncio
 import json
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from inspect import isawaitable
 from math import inf
@@ -28,7 +27,7 @@ from summarizing_context.errors import (
     SummarizerTimeout,
 )
 from summarizing_context.messages.tokens import estimate_text
-from summarizing_context.models import FREE, load_models
+from summarizing_context.models import FREE, field_of, load_models
 from summarizing_context.settings import Settings
 from summarizing_context.summarizers.base import BreakerState, CallStatistics, Summarizer, SummaryJob, SummaryReply
 from summarizing_context.summarizers.host import HostSummarizer
@@ -109,13 +108,9 @@ def describe_failure(error: BaseException) -> str:
 
 def status_code(error: BaseException | None) -> int | None:
     """Return the HTTP status code that an error of an SDK carries, if any."""
-    with suppress(Exception):  # attributes of foreign errors may be properties that raise
-        for holder in (error, getattr(error, "response", None)):
-            for name in ("status_code", "status"):
-                code = getattr(holder, name, None)
-                if isinstance(code, int) and 100 <= code < 600:
-                    return code
-    return None
+    holders = error, field_of(error, "response")
+    codes = (field_of(holder, name) for holder in holders for name in ("status_code", "status"))
+    return next((code for code in codes if isinstance(code, int) and 100 <= code < 600), None)
 
 
 def declared(summarizer: object, name: str) -> str | None:
@@ -277,8 +272,8 @@ class ResilientSummarizer:
         """Return the seconds until a job may be started; 0.0 is now, None is never again in this session (a cap is
         reached)."""
         held = self._inner.held() if isinstance(self._inner, HostSummarizer) else 0.0
-        closed = self._quiet() or float(self._is_probing)  # while a probe is under way, ask again in a second
-        ready = max(self._room_in(), closed, held, self._held_until - self._clock.now())
+        open_for = self._quiet() or float(self._is_probing)  # while a probe is under way, ask again in a second
+        ready = max(self._room_in(), open_for, held, self._held_until - self._clock.now())
         return None if ready == inf else ready
 
     def statistics(self) -> CallStatistics:
