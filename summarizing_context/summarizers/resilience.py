@@ -246,14 +246,12 @@ class ResilientSummarizer:
         self._held_until = -inf  # the inner one has asked not to be called before
 
         # the caps
-        self._price = FREE
-        if settings.max_cost_per_session is not None:
-            price = load_models(settings.prices).price_of(self.model)
-            if price is None:
-                missing = f"no price of {self.model} is known; name it in the file of `prices`"
-                unnamed = f"{name} has no `model` whose price counts; set max_input_tokens_per_session"
-                raise SettingsError(f"max_cost_per_session: {missing if self.model else unnamed}")
-            self._price = price
+        price = FREE if settings.max_cost_per_session is None else load_models(settings.prices).price_of(self.model)
+        if price is None:
+            missing = f"no price of {self.model} is known; name it in the file of `prices`"
+            unnamed = f"{name} has no `model` whose price counts; set max_input_tokens_per_session"
+            raise SettingsError(f"max_cost_per_session: {missing if self.model else unnamed}")
+        self._price = price
         names = [f"max_{what}_per_{time}" for time in ("hour", "session") for what in ("calls", "input_tokens")]
         names.append("max_cost_per_session")
         self._caps = {name: inf if (cap := getattr(settings, name)) is None else cap for name in names}
