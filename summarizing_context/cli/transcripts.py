@@ -503,6 +503,9 @@ def tune(
     if not prompt and not number:
         raise InputError("say what to try: prompt files with --prompt, or --propose N to have the model write some")
     start, *tries = trials.read_variants(prompt or (), settings.prompts)
+    for one in tries:
+        if all(one.prompt(purpose).text == start.prompt(purpose).text for purpose in trials.SUMMARIES):
+            output.tell(f"{plain(one.name)}: the same text as {start.name}, so all replies will be equal")
     dataset = Dataset.load(*logs, format=own.format)
     judge = None if judge_model is None else replace(settings, model=judge_model, call_timeout=300.0)
     proposer = trials.propose_by_gepa if optimizer == "gepa" else trials.propose_by_model

@@ -15,6 +15,7 @@ from summarizing_context.errors import CassetteError, CassetteMissError, Summari
 from summarizing_context.evaluation.cassettes import Cassette, Mode, RecordedModel, Reply, Request, scrubbed
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
+from summarizing_context.summarizers.sdk import Fault
 from summarizing_context.testing import ScriptedSummarizer
 from tests.privacy import open_to_others
 
@@ -84,6 +85,21 @@ async def test_the_first_reason_to_stop_is_told_whatever_is_refused_later(tmp_pa
                 await RecordedModel(summarizer, cassette, is_needed=True).summarize(replace(missed, content=content))
         with pytest.raises(CassetteMissError):
             cassette.check()
+
+
+async def test_a_recording_ends_where_no_model_is_reached_and_goes_on_where_one_was(tmp_path: Path):
+    nowhere, model = answering(SummarizerError(Fault.CONNECTION)), answering("8080")
+    for answered in (0, 1):
+        with opened(tmp_path / str(answered)) as cassette:
+            for number in range(answered):
+                await cassette.reply(replace(ASKED, replicate=10 + number), model)
+            for number in range(5):
+                with pytest.raises((SummarizerError, CassetteError)):
+                    await cassette.reply(replace(ASKED, replicate=number), nowhere)
+            said = "5 requests were not recorded" if answered else r"no request was answered \(.*base_url.*mend that"
+            with pytest.raises(CassetteError, match=said):
+                cassette.check()
+    assert nowhere.await_count == 3 + 5
 
 
 async def test_where_nothing_can_be_written_nothing_is_paid_for_and_on_a_full_disk_replies_stay_whole(tmp_path: Path):
