@@ -283,10 +283,11 @@ def _read(path: Path) -> dict[str, Reply]:
     try:
         data = path.read_bytes() if path.exists() else b""
         lines = (gzip.decompress(data) if path.suffix == ".gz" else data).removesuffix(b"\n")
-        for number, line in enumerate(lines.split(b"\n") if lines else (), 1):  # noqa: B007
-            found.update([msgspec.json.decode(line, type=tuple[str, Reply])])
+        for number, line in enumerate(lines.split(b"\n"), 1):  # noqa: B007
+            if line.strip():
+                found.update([msgspec.json.decode(line, type=tuple[str, Reply])])
     except (msgspec.DecodeError, UnicodeDecodeError, EOFError, zlib.error, OSError) as error:
-        why = f"not a line of a cassette ({error}); bring the file back, or delete it and record again"
+        why = f"not a line of a cassette ({error}); take it out, and the same command asks for it again"
         raise errors.CassetteError(f"{path}:{number}: {why}") from error
     return found
 

@@ -30,7 +30,7 @@ from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.models import load_models
 from summarizing_context.settings import Settings
 from summarizing_context.summarizers.extractive import CONSTRAINTS, NAMES
-from summarizing_context.summarizers.prompts import Prompt, latest, load, names, save
+from summarizing_context.summarizers.prompts import Prompt, latest, load, names, read_text, save
 
 SUMMARIES = ("segment", "rollup")  # their replies have the fixed sections
 PURPOSE = "segment"  # of the prompts that are proposed
@@ -76,7 +76,7 @@ def read_prompts(path: Path) -> list[Prompt]:
     if re.fullmatch(r"v\d+\.md", path.name):
         found = [load(f"{path.parent.name}/{path.stem}", root=path.parent.parent)]
     elif path.is_file():
-        shipped, text = latest(PURPOSE), path.read_text(encoding="utf8")
+        shipped, text = latest(PURPOSE), read_text(path)
         bare = re.sub(r"\A---\n.*?\n---\n", "", text, flags=re.DOTALL).strip()  # of a file that was copied
         found = [replace(shipped, version=shipped.version + 1, text=bare)]
     else:

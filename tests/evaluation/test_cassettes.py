@@ -123,6 +123,17 @@ async def test_where_nothing_can_be_written_nothing_is_paid_for_and_on_a_full_di
     assert path.read_bytes().endswith(b"\n")
 
 
+async def test_an_empty_line_is_passed_over_and_one_that_is_torn_is_named(tmp_path: Path):
+    with opened(tmp_path) as cassette:
+        await cassette.reply(ASKED, answering("8080"))
+    whole = cassette.path.read_bytes()
+    cassette.path.write_bytes(b"\n" + whole)
+    assert (await opened(tmp_path, "replay").reply(ASKED, answering("no"))).text == "8080"
+    cassette.path.write_bytes(whole + whole[:20])
+    with pytest.raises(CassetteError, match=r"c.jsonl:2: not a line .* take it out, and the same command asks"):
+        opened(tmp_path, "replay")
+
+
 @pytest.mark.parametrize(
     "secret",
     [

@@ -10,7 +10,7 @@ import anyio
 import msgspec
 import pytest
 
-from summarizing_context import Settings, SettingsError, TranscriptError
+from summarizing_context import PromptError, Settings, SettingsError, TranscriptError
 from summarizing_context.evaluation import Arm, Cassette, Dataset, Metric, Report, Run
 from summarizing_context.evaluation.datasets import cuts_of, hindsight, read_messages
 from summarizing_context.evaluation.report import Answer, Asked, Spent, Tuning, in_words
@@ -245,7 +245,7 @@ def test_what_is_left_out_has_its_reason_and_what_a_reply_made_up_is_counted_for
     assert not any("smaller" in line for line in of_wide)
     # Extracts in the place of refused replies are no summaries of a prompt; where no model is asked, of no reply.
     assert of_session.startswith("session-1, seldom: ")
-    assert "replies cannot serve as summaries; extracts stand for them" in of_session
+    assert "replies cannot serve as summaries (SummarizerRefused: the model declined" in of_session
     assert not any(start < 20 for one in report.spent if one.arm == "seldom" for start, _, _ in one.summaries)
     assert {one.session for one in report.asked} == {"session-1"}
     dropped = {name: one["dropped"] for name, one in report.document()["arms"].items()}
@@ -260,6 +260,9 @@ def test_where_prompts_are_equal_no_summary_changes_and_what_cannot_be_measured_
     lines = "\n".join(f"The port of server {at} is {40_000 + at}." for at in range(1_500))  # summarized in parts
     write_transcript(tmp_path / "long.jsonl", [user("Read the list."), assistant(lines), *session(1)])
     (tmp_path / "same.md").write_text(latest("segment").text, encoding="utf8")
+    (tmp_path / "no text.md").write_bytes(b"\xff\xfe")
+    with pytest.raises(PromptError, match="no text.md cannot be read as a prompt"):
+        read_variants([tmp_path / "no text.md"])
     start, same = read_variants([tmp_path / "same.md"])
     named = replace(SMALL, summarizer="openai", model="m", max_tokens=6_000)
 
