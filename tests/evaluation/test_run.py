@@ -261,7 +261,7 @@ def test_where_prompts_are_equal_no_summary_changes_and_what_cannot_be_measured_
     write_transcript(tmp_path / "long.jsonl", [user("Read the list."), assistant(lines), *session(1)])
     (tmp_path / "same.md").write_text(latest("segment").text, encoding="utf8")
     (tmp_path / "no text.md").write_bytes(b"\xff\xfe")
-    with pytest.raises(PromptError, match="no text.md cannot be read as a prompt"):
+    with pytest.raises(PromptError, match=r"no text\.md cannot be read as a prompt"):
         read_variants([tmp_path / "no text.md"])
     start, same = read_variants([tmp_path / "same.md"])
     named = replace(SMALL, summarizer="openai", model="m", max_tokens=6_000)
