@@ -23,6 +23,9 @@ CITED = re.compile(r"^\[message (\d+)[:\]]", re.MULTILINE)
 MUTE = re.compile(r"…|\[… \d+ tokens left out …\]|\[\d+ calls? left out\]")
 
 
+_said = shapes.once(lambda row: str(row.get("content")))
+
+
 class Tail(NamedTuple):
     """Where the raw tail begins in the view and in the log, and what was repaired in it."""
 
@@ -94,8 +97,8 @@ class _Walk:
         """What the log holds about a person's question stands behind it, also behind results that it comes with. It
         cites messages of the log."""
         asked = self.log[index - 1] if index else {}
-        if asked.get("role") == "user" and "?" in str(asked) and self.at < len(self.view):
-            row, said = self.view[self.at], str(self.view[self.at].get("content"))
+        if asked.get("role") == "user" and "?" in _said(asked) and self.at < len(self.view):
+            row, said = self.view[self.at], _said(self.view[self.at])
             is_page = set(row) == {"role", "content"} and row["role"] == "user" and PAGE.fullmatch(said)
             cited = [int(number) for number in CITED.findall(said)] if is_page else []
             self.at += bool(cited) and max(cited) < len(self.log)
@@ -200,8 +203,8 @@ def _could_begin(row: Message, log: Sequence[Message], reading: Reading, starts:
 
 def _find_alone(view: Sequence[Message], log: Sequence[Message], reading: Reading) -> Tail | None:
     """The raw tail of a view that begins within a group, if any group of the log explains it."""
-    texts = [str(row.get("content")) if row.get("role") == "user" else "" for row in view]
-    places = [at for at, text in enumerate(texts) if text.startswith("<late_result ") or MUTE.fullmatch(text)]
+    said = enumerate(_said(row) if row.get("role") == "user" else "" for row in view)
+    places = [at for at, text in said if text.startswith("<late_result ") or MUTE.fullmatch(text)]
     for (start, stop), row in product(reversed(reading.runs), places):
         for since in range(max(start, stop - (len(view) - row)), stop):
             alone, walk = log[since:stop], _Walk(view, log, reading, row + stop - since)
@@ -215,7 +218,7 @@ def _shows_alone(shown: Message, entry: Message) -> bool:
     if answers := answered_ids(entry):
         return any(is_late_note(shown, entry, identity) for identity in answers)
     if calls := called_ids(entry):
-        return shown.get("content") == "…" or COUNT.findall(str(shown.get("content"))) == [str(len(calls))]
+        return shown.get("content") == "…" or COUNT.findall(_said(shown)) == [str(len(calls))]
     return explain(shown, entry) is not None
 
 
@@ -279,7 +282,6 @@ def tail_problems(
     log: Sequence[Message],
     repairs_allowed: Collection[str],
     *,
-    may_be_empty: bool = False,
     tail: Tail | str | None = None,
     keeps: bool = False,
 ) -> list[str]:
@@ -290,9 +292,7 @@ def tail_problems(
     log = shapes.sendable(log)
     tail = tail or find_tail(view, log)
     if isinstance(tail, str):
-        if not may_be_empty:
-            return [tail]
-        tail = Tail(len(view), len(log), Counter())
+        return [tail]
     problems = [f"{count} x {kind}" for kind, count in tail.repairs.items() if kind not in repairs_allowed]
     head = view[: tail.view_start]
     blocks = [row for row in head if row.get("role") == "user" and _said(row).startswith("<standing_rules>\n")]
@@ -303,8 +303,9 @@ def tail_problems(
         if row.get("role") != "user" or quote not in said:
             problems.append(f"the rule {quote!r} is not in user row {number}")
     # where groups are kept, results stand where tool_safe has them stand, and notes of late ones
-    made = [row for row in head if answered_ids(row) or _said(row).startswith("<late_result ")] if keeps else []
-    rest = [row for row in head if row not in blocks and row not in made]
+    rest = [row for row in head if row not in blocks]
+    if keeps:
+        rest = [row for row in rest if not (answered_ids(row) or _said(row).startswith("<late_result "))]
     if GOES_ON in rest:  # system rows of the past as one, and an answer behind it
         at = rest.index(GOES_ON)
         said = canonical_once([row.get("content") for row in log if row.get("role") == "system"])
@@ -320,10 +321,6 @@ def tail_problems(
 GOES_ON = {"role": "assistant", "content": [{"type": "text", "text": "[…]"}]}
 ASKED = {"role": "user", "content": "[…]"}
 _RULE = re.compile(r'^- message (\d+): "(.*?)"$', re.MULTILINE)
-
-
-def _said(row: Message) -> str:
-    return str(row.get("content"))
 
 
 def _head_problems(head: Sequence[Message], log: Sequence[Message], tail_start: int, keeps: bool) -> list[str]:

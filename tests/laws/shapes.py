@@ -206,6 +206,7 @@ class Reading:
         self.waiting: list[CallGroup] = []
         self.joined = 0  # where a second row of calls joined the first
         self.answered = False  # a result has come since the calls that wait
+        self.ways: dict[tuple[int, ...], Reading] = {}  # of so many messages with these interruptions
 
     @property
     def runs(self) -> list[tuple[int, int]]:
@@ -287,9 +288,12 @@ def read_log(log: Sequence[Message], interrupted: Collection[int] = ()) -> Readi
         _LAST[:] = [Reading()]
     for message in log[len(_LAST[0].log) :]:  # one that begins with the very messages of the last is read on from there
         _LAST[0].read(message)
-    if not interrupted:
-        return _LAST[0]
-    reading, runs = Reading(), _LAST[0].runs
+    way, ways = (len(log), *interrupted), _LAST[0].ways
+    if not interrupted or way in ways:
+        return ways.get(way, _LAST[0])
+    if len(ways) > 8:
+        ways.clear()
+    reading, runs = ways.setdefault(way, Reading()), _LAST[0].runs
     ends = {*interrupted, *(place for run in runs for place in run if place < len(log))}
     for index in range(len(log) + 1):
         if index in ends:
@@ -300,11 +304,11 @@ def read_log(log: Sequence[Message], interrupted: Collection[int] = ()) -> Readi
     return reading
 
 
-def interrupts(log: Sequence[Message], loaded: int, interrupted: Collection[int]) -> int | None:
+def interrupts(log: Sequence[Message], loaded: int, interrupted: Collection[int]) -> list[int]:
     """Where a request abandons calls, if it does: those before a newest message that makes calls itself, for that is
     shown; and those of the first `loaded` entries, which an earlier process has made."""
     waiting = [group.call for group in read_log(log, interrupted).open_groups()]
     newest = len(log) - 1
     if waiting and waiting[-1] == newest >= loaded:
-        return newest if waiting[:-1] else None
-    return len(log) if waiting and waiting[0] < loaded else None
+        return [newest] if waiting[:-1] else []
+    return [len(log)] if waiting and waiting[0] < loaded else []
