@@ -64,7 +64,7 @@ async def test_views_stay_lawful_with_a_summarizer_that_is(kind: str) -> None:
     limits = {**QUICK, "breaker_cooldown": 3_600.0} if kind == "failing" else QUICK
     with anyio.fail_after(120):
         async with watched(summarizer, budget=2_000, **limits) as judge:
-            await judge.live(session(45, 130))
+            await judge.live(session(45, 150))
             statistics = judge.context.statistics()
             assert judge.activations > 3
             assert judge.covered > 70
