@@ -141,13 +141,11 @@ def result_contents(message: Message, identity: str) -> list[Any]:
 
 def plain_text(value: Any) -> str:
     """The text of a content or of a result: strings and text blocks, joined."""
-    if isinstance(value, str):
-        return value
     if isinstance(value, list):
         return "\n".join(filter(None, map(plain_text, value)))
     if isinstance(value, Mapping):
         return plain_text(next((value[key] for key in ("text", "content", "output") if key in value), ""))
-    return ""
+    return value if isinstance(value, str) else ""
 
 
 def media_count(value: Any) -> int:
@@ -186,11 +184,6 @@ class CallGroup:
     abandoned: bool = False
 
 
-def _abandon(groups: Sequence[CallGroup]) -> None:
-    for group in groups:
-        group.abandoned = True
-
-
 class Reading:
     """A log, read message by message."""
 
@@ -224,8 +217,13 @@ class Reading:
 
     def interrupt(self) -> None:
         """All that waits is abandoned here."""
-        _abandon(self.waiting)
+        self._abandon()
         self.ended, self.waiting, self.began = self.runs, [], None
+
+    def _abandon(self, before: int | None = None) -> None:
+        """What waits, or of that the calls before one."""
+        for group in self.waiting:
+            group.abandoned |= before is None or group.call < before
 
     def read(self, message: Message) -> None:
         index, calls, answers = len(self.log), called_ids(message), answered_ids(message)
@@ -235,8 +233,8 @@ class Reading:
         self.of_text[canonical_once(message)].append(index)
         self.of_identity[identity_once(message)].append(index)
         metadata = message.get("metadata")
-        critical = message.get("critical") or (isinstance(metadata, Mapping) and metadata.get("critical"))
-        if message.get("role") in ("user", "system", "developer") or critical:
+        is_critical = message.get("critical") or (isinstance(metadata, Mapping) and metadata.get("critical"))
+        if message.get("role") in ("user", "system", "developer") or is_critical:
             self.of_pins.append(index)
         last = self._pair(index, message, calls, answers)
         if '"tool_reference"' in canonical_once(message):  # what it loads may stay, with its calls
@@ -271,10 +269,9 @@ class Reading:
                 group.results.append((index, identity))
             paired.append(-1 if group is None else group.call)
         last = max(paired, default=-1)
-        if last >= 0:
-            _abandon([group for group in self.waiting if calls or group.call < last])
-        if -1 in paired or (answers and has_words(message)):
-            _abandon(self.waiting)
+        if -1 in paired or (answers and has_words(message)) or (calls and last >= 0):
+            self._abandon()
+        self._abandon(before=last)
         return last
 
 

@@ -49,7 +49,7 @@ async def test_a_transcript_gives_lawful_views(name: str, budget: int) -> None:
     """As the command plays it, of odd ones with a view behind each message, or each second one where there is little
     room. Half characters count as what is sent."""
     log, often = read(name)[: None if ALL else 60], name in {*LONG, *EXPECTED}
-    found = await play(log, budget, often * (1 if ALL or budget == ROOMY else 2), Counting(), **SMALL)
+    found = await play(log, budget, often * (1 if ALL or budget == ROOMY else 2), Counting(), store=":memory:", **SMALL)
     assert (found["broken"], found["without_room"]) == ([], 0)
     assert found["views"] > (len(log) // 2 if often else 5)
     if sum(count(str(message.get("content"))) for message in log) > 2 * budget:

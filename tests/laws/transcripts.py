@@ -69,8 +69,8 @@ async def play(
     count = (await choose_counter("estimate")).count
     broken, refused, seal = list[str](), 0, Recorded(log)
     with tempfile.TemporaryDirectory() as folder:
-        given: dict[str, Any] = {"token_counter": "estimate", "idle_after": "never", **options}
-        settings = Settings(max_tokens=budget, store=f"{folder}/s.db", **given)
+        given: dict[str, Any] = {"store": f"{folder}/s.db", "token_counter": "estimate", "idle_after": "never"}
+        settings = Settings(max_tokens=budget, **{**given, **options})
         async with open_context(settings, summarizer=summarizer) as context:
             judge = Judge(context, budget=budget, count=count)
             for at in range(1, len(log) + 1):

@@ -171,6 +171,15 @@ def tune(*arguments: object, at: ProviderServer | None = None, logs: Sequence[st
 
 
 def test_a_better_prompt_wins_and_is_the_next_version_and_a_replay_says_the_same(checkout, monkeypatch, capsys):
+    """The bar of its recording has all calls from its start, so that what is left only falls."""
+    bar, update = list[tuple[float | None, float]](), Progress.update
+
+    def watched(self: Progress, task: Any, **given: Any) -> None:
+        update(self, task, **given)
+        if self.tasks[task].description == "calls":
+            bar.append((self.tasks[task].total, self.tasks[task].completed))
+
+    monkeypatch.setattr(Progress, "update", watched)
     with serving_apart(keeping) as server:
         assert tune("--dry-run", *TRIED, "--json", "-", at=server) == 0
         planned = json.loads(capsys.readouterr().out)
@@ -182,14 +191,17 @@ def test_a_better_prompt_wins_and_is_the_next_version_and_a_replay_says_the_same
         assert tune("--yes", *TRIED, "--max-calls", 3, at=server, logs=SOME[:1]) == 4
         assert len(server.requests) == 3
         assert "the cap max_calls is reached" in capsys.readouterr().err
+        bar.clear()
         assert tune("--yes", *TRIED, "--out", "one", "--write", "new", "--json", "one.json", at=server) == 0
         assert planned["calls"] == pytest.approx(len(server.requests), rel=0.15)  # views follow the replies
         assert "segment" in planned["by_kind"]
+        calls = len(server.requests) - 3
+        assert sorted({*bar}) == [(bar[0][0], done) for done in range(1, calls + 1)]
+        assert bar[0][0] >= calls
     run = json.loads((checkout / "one.json").read_text("utf8"))
-    tuning = run["tuning"]
-    assert tuning["winner"] == "segment/v7"
+    tuning, files = run["tuning"], [f"--- shipped segment/v{SHIPPED.version}", "+++ segment/v7.md"]
+    assert (tuning["winner"], tuning["diff"][:2]) == ("segment/v7", files)
     assert f"+{BETTER}" in tuning["diff"]
-    assert tuning["diff"][:2] == [f"--- shipped segment/v{SHIPPED.version}", "+++ segment/v7.md"]
     assert all(pair["old"] != pair["new"] and pair["source"] for pair in tuning["pairs"])
     assert tuning["pairs"][0]["needed"]  # they begin with those that differ in most
     assert any({*pair["new_keeps"]} - {*pair["old_keeps"]} for pair in tuning["pairs"])
@@ -206,30 +218,13 @@ def test_a_better_prompt_wins_and_is_the_next_version_and_a_replay_says_the_same
     assert same_reports("one", "two")
 
 
-def test_the_bar_of_a_recording_has_all_calls_from_its_start_so_that_what_is_left_only_falls(checkout, monkeypatch):
-    shown, update = list[tuple[float | None, float]](), Progress.update
-
-    def watched(self: Progress, task: Any, **given: Any) -> None:
-        update(self, task, **given)
-        if self.tasks[task].description == "calls":
-            shown.append((self.tasks[task].total, self.tasks[task].completed))
-
-    monkeypatch.setattr(Progress, "update", watched)
-    with serving_apart(keeping) as server:
-        assert tune("--yes", *TRIED, at=server, logs=SOME) == 0
-    assert len({total for total, _ in shown}) == 1
-    assert sorted({*shown}) == sorted((shown[0][0], done) for done in range(1, len(server.requests) + 1))
-    assert shown[0][0] >= len(server.requests)
-
-
 def test_a_prompt_that_is_no_better_changes_nothing_and_one_that_cannot_serve_is_refused(checkout, capsys):
     with serving_apart(keeping) as server:
         own = ("--prompts", "mine", "--prompt", "mine", "--json", "told.json")
         assert tune("--yes", *own, at=server, logs=SOME[:2]) == 0
     told = json.loads((checkout / "told.json").read_text("utf8"))
-    assert told["tuning"]["winner"] == "start"
+    assert (told["tuning"]["winner"], told["tuning"]["diff"], told["written"]) == ("start", [], [])
     assert "equal on every question" in told["verdict"]
-    assert told["tuning"]["diff"] == told["written"] == []
     assert "Not written: the interval is not wholly above zero." in capsys.readouterr().out
     sections, lacks = "its sections must be the fixed ones", "it lacks the placeholder {{max_tokens}}"
     bare, none = f"{sections}, in their order: ## ", "; it has none"
