@@ -47,7 +47,7 @@ async def test_a_copy_of_the_file_at_any_moment_gives_the_same_view(tmp_path: Pa
         assert images > 15
 
 
-GROWN = session(38, 4_000 if ALL else 600)
+GROWN = session(38, 4_000 if ALL else 1_000)
 
 
 def digests(rows: list[Message]) -> list[str]:
