@@ -163,10 +163,12 @@ async def test_a_task_that_the_agent_calls_done_is_covered_at_once_and_its_note_
     ("budget", "given", "share"), [(8_000, {}, 0.92), (64_000, {}, 0.85), (64_000, {"high_water": 0.92}, 0.92)]
 )
 async def test_large_rooms_activate_at_a_lower_high_water_unless_one_is_set(budget: int, given: Any, share: float):
-    async with begun(max_tokens=budget, natural_ends=False, **given) as context:
+    remark = assistant("A short remark about the work that goes on. " * 8)
+    most = int(0.8 * budget / cost([remark]))  # which leaves room
+    async with begun([remark] * most, max_tokens=budget, natural_ends=False, **given) as context:
         while not context.activations():
-            await fill(context, [assistant("A short remark about the work that goes on. " * 8)])
             await context.next_view()
+            await context.add_message(remark)
         before = context.activations()[0].tokens_before
     assert share * budget < before < share * budget + 100
 

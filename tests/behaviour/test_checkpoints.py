@@ -54,7 +54,7 @@ async def test_whatever_happens_a_restore_is_exact(tmp_path: Path, seed: int):
         async with open_context(settings, summarizer=Counting("counting/1"), count_tokens=count) as context:
             assert await context.get_messages() == log
             assert goes_on(await seen(context, "a"), last)
-            for _ in range(25):
+            for _ in range(18):
                 for _ in range(rng.randint(1, 4)):
                     await one_of_many_things(context, rng, log)
                 if marks and rng.random() < 0.4:

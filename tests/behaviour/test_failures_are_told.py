@@ -59,7 +59,7 @@ def on(server: ProviderServer, summarizer: str = "openai", **given: Any) -> Sett
 async def test_a_wrong_key_or_model_is_one_warning_and_ends_the_calls(caplog, tmp_path, summarizer, status):
     with serving_apart(lambda _: Answer(status)) as one:
         async with open_context(on(one, summarizer, store=tmp_path / "run.db", concurrency=1)) as context:
-            await fill(context)
+            await fill(context, 30)
             assert await context.wait_idle(60) is False, "all are missing"
             figures = context.statistics()
         assert len(one.requests) <= 2, "a summary, and standing rules at the same time"

@@ -50,7 +50,7 @@ def covered(context: Any) -> int:
 
 async def grown(context: Any) -> list[Message]:
     """A history of which a view covers some."""
-    for steps in range(1, 20):
+    for steps in range(1, 20, 2):
         history = talk(steps)
         await context.follow(history)
         await context.wait_idle()
@@ -128,7 +128,7 @@ async def test_any_edits_of_a_host_leave_log_and_views_as_set_messages_does(edit
     """`each` is replaced at every step, so it activates at every step: it is compared by the log, and by the first
     view of a provider. `twin` is set only where the host rewrote its past: its running view is the same too."""
     async with begun() as ours, begun() as each, begun() as twin:
-        history, known = talk(10), list[Message]()
+        history, known = talk(6), list[Message]()
         for number, (kind, back, size) in enumerate([*edits, ("same", 0, 1)]):
             keys = [repr(message) for message in history] if with_keys else None
             report = await ours.follow(history, keys=keys)
@@ -233,7 +233,7 @@ async def test_a_larger_budget_shows_again_what_a_smaller_one_had_no_room_for():
 async def test_a_small_request_between_large_ones_costs_the_large_ones_nothing(smaller, tmp_path):
     """By the same process, and by one that is started again."""
     opened = partial(roomy, store=tmp_path / "a.db", max_tokens=40_000)
-    async with opened(chat(110, 400), every=1) as context:
+    async with opened(chat(110, 400), every=5) as context:
         assert context.statistics().activations > 0
         before = await view(context, 40_000)
         for message in chat(6, 10, 110):
@@ -284,7 +284,7 @@ async def test_any_order_of_budgets_by_request_and_by_restart(seed: int, tmp_pat
 
 
 async def test_a_larger_budget_covers_nothing_that_a_smaller_one_has_shown():
-    async with roomy(chat(400, 60), every=1, max_tokens=8_000) as context:
+    async with roomy(chat(400, 60), every=4, max_tokens=8_000) as context:
         while context.last_view.tokens < 6_000:
             await fill(context, chat(1, 60, len(context)), every=1)
         log, shown = await context.get_messages(), await view(context, 8_000)

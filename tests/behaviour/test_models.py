@@ -110,7 +110,7 @@ async def test_the_cost_of_a_session_is_that_of_the_tokens_it_counted(model, cac
     summarizer: Any = ScriptedSummarizer(lambda job: SummaryReply(default_summary(job), **usage))
     summarizer.model = model
     given = {"max_tokens": 4_000, "count_tokens": None, "summarizer": summarizer, "prices": written(tmp_path, TABLE)}
-    async with begun(session(7, 80), of=Settings, **given) as context:
+    async with begun(session(7, 50), of=Settings, **given) as context:
         await context.wait_idle(120)
         found = context.statistics()
     calls = found.model_calls
@@ -208,14 +208,14 @@ async def test_what_the_provider_told_is_counted_and_priced_beside_a_plain_clien
 
 async def test_views_cost_less_than_the_whole_history_until_its_window_is_full():
     """Without a word of the provider, what was read is estimated by beginning and clock."""
-    async with opened(max_tokens=8_000) as context, opened(max_tokens=8_000) as silent:
-        found = await asked(context, chat(230), asking(window=30_000))
-        estimate = await asked(silent, chat(230), asking(window=30_000), tells=False)
+    async with opened(max_tokens=7_000) as context, opened(max_tokens=7_000) as silent:
+        found = await asked(context, chat(190), asking(window=25_000))
+        estimate = await asked(silent, chat(190), asking(window=25_000), tells=False)
         figures = context.statistics()
     assert figures.activations > 2
-    assert figures.history_tokens > 30_000
+    assert figures.history_tokens > 25_000
     assert 50 < found.plain_requests < found.requests
-    assert found.plain_input_tokens + found.plain_read_tokens + found.plain_written_tokens <= 30_000 * found.requests
+    assert found.plain_input_tokens + found.plain_read_tokens + found.plain_written_tokens <= 25_000 * found.requests
     assert 0 < found.compared_cost < min(found.plain_cost, found.cost)
     assert (found.reported, estimate.reported, estimate.requests) == (found.requests, 0, found.requests)
     assert estimate.read_tokens == pytest.approx(found.read_tokens, rel=0.05)

@@ -52,8 +52,9 @@ async def play(context: SummarizingContext, server: ProviderServer, rows: list[M
             if row["role"] == "assistant":
                 views.append(view := await view_of(context))
                 assert view[0]["content"] == SYSTEM
+                sent = {"messages": view[1:], "tools": TOOLS}  # as they are: the SDK would walk through all of them
                 await client.beta.messages.create(
-                    model=MODEL, max_tokens=500, system=SYSTEM, messages=view[1:], tools=TOOLS, betas=[BETA]
+                    model=MODEL, max_tokens=500, system=SYSTEM, messages=[], betas=[BETA], extra_body=sent
                 )
             await context.add_message(row)
             await context.wait_idle(5)
@@ -166,7 +167,7 @@ async def test_a_block_survives_a_restart_and_is_paid_once(tmp_path: Path):
 
 
 async def test_without_a_block_views_are_as_ever_and_never_wait(caplog: pytest.LogCaptureFixture):
-    views, rows = [], session(14)
+    views, rows = [], session(10)
     for native, ending in (("off", "whole"), ("prefer", "whole"), ("prefer", "stall")):
         provider = Compacting(fails=lambda ending=ending: Answer(500, body=b"{}", ending=ending))
         caplog.clear()
@@ -186,7 +187,7 @@ async def test_another_provider_or_model_reads_summaries(tmp_path: Path):
     """So does the next view of a session where the setting is switched off."""
     async with serving(Compacting()) as server:
         async with opened(server, store=tmp_path / "s.db") as context:
-            await play(context, server, session(25))
+            await play(context, server, session(16))
             assert block_of(await view_of(context)) is not None
             for name, model in (("openai", MODEL), ("anthropic", "claude-haiku-5-5")):
                 view = await view_of(context, 6_000, Provider(name, model, context_window=11_096))

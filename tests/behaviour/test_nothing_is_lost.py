@@ -71,6 +71,7 @@ async def test_a_deletion_that_is_killed_leaves_a_file_that_purge_puts_in_order(
         ):
             while deletion.returncode is None and await other.search("secret", scope="all"):
                 await other.add_message(LOG[0])
+                await asyncio.sleep(0.01)
             if deletion.returncode is None:
                 deletion.kill()
             await deletion.wait()
