@@ -89,25 +89,29 @@ NO_ENDS = {
 
 
 @pytest.mark.parametrize(
-    ("kind", "natural_ends", "budget", "ends"),
+    ("kinds", "natural_ends", "budget", "ends"),
     [
-        *((kind, on, BUDGET, on) for kind in (*ENDS, "a new request") for on in (True, False)),
-        *(("commit", None, LARGE - 1, False), ("commit", None, LARGE, True)),
+        *(([*ENDS, "a new request"], on, BUDGET, on) for on in (True, False)),
+        *((["commit"], None, *large) for large in ((LARGE - 1, False), (LARGE, True))),
     ],
 )
-async def test_in_the_band_a_view_activates_at_the_end_of_a_piece_of_work(kind, natural_ends, budget, ends):
+async def test_in_the_band_a_view_activates_at_the_end_of_a_piece_of_work(kinds, natural_ends, budget, ends):
     """Also where nothing is set, in a large room; about 30 % of it stays raw."""
     async with at_work(natural_ends=natural_ends, max_tokens=budget) as work:
         await work.begin()
-        await work.go_on(FULL, lines=2 * budget // BUDGET)
-        if kind == "a new request":
-            found = await work.say(assistant("The importer is done."), user("Now write the exporter."))
-        else:
-            found = await work.use(*ENDS[kind])
-        assert found == ("task_end" if ends else None)
-        if budget == LARGE:
-            log, view = await work.context.get_messages(), work.context.last_view.messages
-            assert 0.2 < cost([row for row in view if row in log]) / budget < 0.35
+        await work.go_on(FULL, lines=2 if budget == BUDGET else 30)
+        here = await work.context.checkpoint()
+        for kind in kinds:
+            if kind == "a new request":
+                found = await work.say(assistant("The importer is done."), user("Now write the exporter."))
+            else:
+                found = await work.use(*ENDS[kind])
+            assert found == ("task_end" if ends else None), kind
+            if budget == LARGE:
+                log, view = await work.context.get_messages(), work.context.last_view.messages
+                assert 0.2 < cost([row for row in view if row in log]) / budget < 0.35
+            await work.context.restore(here)
+            await work.context.next_view()
 
 
 async def test_in_the_middle_of_work_and_where_an_activation_would_cost_more_a_view_goes_on():

@@ -192,22 +192,16 @@ HONEST = [
 ]
 
 INVENTED = [
-    *("src/app/lexer.py was changed as well", "the module `src/core/parser.rs` was changed"),
-    *("the job `.github.Workflow` was changed as well", "it took 1199 ms in the end", "it took 54 KB in the end"),
-    *("es dauerte 2.198 ms am Ende", "ポートは７７７７です", "all of it was done on 2031-07-19"),
-    *("the run began at 15:45 as planned", "the ticket for it is HAT-4711", "the commit for it is 3f2a9c2"),
-    *(
-        "python 3.12.4 is what it needs",
-        'he said "we can ship it on Monday" then',
-        "`rm -rf build` was run before that",
-    ),
-    *("the function parse_footer is the one", "see https://example.org/other for that"),
-    *("it was sent to kim@example.org then", "it was started with DEBUG=true there"),
-    *("it goes with --no-such-option in that place", "файл_другой.py was changed as well"),
-    *("функция_иная was changed as well", "src/配置文件.yaml was changed as well", "docs/größe.md was changed as well"),
-    *("修改了/src/app/lexer.py的文件", "it runs on node 18.18 in that place", "12,345 lines went by in that place"),
-    "all of it was done on 2026-05-09",
-]
+    "src/app/lexer.py was changed as well", "the module `src/core/parser.rs` was changed", "it took 1199 ms in the end",
+    "the job `.github.Workflow` was changed as well", "it took 54 KB in the end", "es dauerte 2.198 ms am Ende",
+    "ポートは７７７７です", "all of it was done on 2031-07-19", "the run began at 15:45 as planned",
+    "the ticket for it is HAT-4711", "the commit for it is 3f2a9c2", "python 3.12.4 is what it needs",
+    'he said "we can ship it on Monday" then', "`rm -rf build` was run before that", "all was done on 2026-05-09",
+    "the function parse_footer is the one", "see https://example.org/other for that", "it runs on node 18.18 now",
+    "it was sent to kim@example.org then", "it was started with DEBUG=true there", "docs/größe.md was changed too",
+    "it goes with --no-such-option in that place", "файл_другой.py was changed as well", "12,345 lines went by there",
+    "src/配置文件.yaml was changed as well", "修改了/src/app/lexer.py的文件", "функция_иная was changed as well",
+]  # fmt: skip
 
 
 async def summarized(*replies: Any) -> tuple[str, Any, list[SummaryJob]]:

@@ -74,19 +74,20 @@ EDITS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("edit", EDITS)
 @pytest.mark.parametrize("how", ["follow", "set_messages"])
-async def test_the_view_stays_up_to_the_difference(edit: str, how: str):
+async def test_the_view_stays_up_to_the_difference(how: str):
     async with begun() as context:
         history = await grown(context)
-        before, edited = await context.get_messages_for_request(), EDITS[edit](history)
-        was, records = covered(context), len(context.activations())
-        await getattr(context, how)(edited)
-        view = await context.get_messages_for_request()
-        assert (context.last_view.activation, len(context.activations()), covered(context)) == (None, records, was)
-        assert same_rows(view, before) >= len(before) - (len(history) - same_rows(history, edited))
-        assert context.last_view.stable_prefix_messages == same_rows(view, before)
-        assert (await context.get_messages(), view[-1]) == (edited, edited[-1])
+        here, was = await context.checkpoint(), covered(context)
+        for name, edit in EDITS.items():
+            before, records, edited = await context.get_messages_for_request(), context.activations(), edit(history)
+            await getattr(context, how)(edited)
+            view = await context.get_messages_for_request()
+            assert (context.last_view.activation, context.activations(), covered(context)) == (None, records, was), name
+            assert same_rows(view, before) >= len(before) - (len(history) - same_rows(history, edited))
+            assert context.last_view.stable_prefix_messages == same_rows(view, before)
+            assert (await context.get_messages(), view[-1]) == (edited, edited[-1])
+            await context.restore(here)
 
 
 async def test_a_damaged_state_is_made_again(tmp_path: Path):
