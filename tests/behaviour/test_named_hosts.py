@@ -29,6 +29,7 @@ from tests.providers.test_ask_command import JUDGE, WRITER, answering, kind_of
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789")
+    monkeypatch.setenv("SUMMARIZING_CONTEXT_TOKEN_COUNTER", "estimate")
     write_transcript(tmp_path / "run.jsonl", demo_session()[:14])
 
 
