@@ -29,7 +29,7 @@ REFUSED = "the provider refuses the key"
 async def fill(context: SummarizingContext, last: int = 60, first: int = 0) -> None:
     parts = (" ".join(f"step{at} looked at part {n} of the build" for n in range(20)) for at in range(first, last))
     log = (said(at, f"[{at}] {SECRET} {words}.") for at, words in enumerate(parts, first))
-    await contexts.fill(context, log, every=1)
+    await contexts.fill(context, log, every=3)
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:

@@ -258,7 +258,7 @@ async def test_any_order_of_budgets_by_request_and_by_restart(seed: int, tmp_pat
     from the one before, unless it is told."""
     draw, raised, whole, wide = random.Random(seed), 0, 0, 0
     log, last = list[Message](), dict[int, list[Message]]()
-    for _ in range(9):
+    for _ in range(7):
         most = draw.choice(BUDGETS)
         async with roomy(store=tmp_path / "a.db", max_tokens=most) as context:
             for _ in range(draw.randrange(1, 8)):

@@ -417,9 +417,9 @@ def at_length(job: SummaryJob) -> str:
 @pytest.mark.parametrize(
     ("budget", "taken", "least", "by_model"),
     [
-        *((8_000, *room, True) for room in ((0.0, {1: 0.0, 40: 0.11}), (0.7, {16: 0.0, 40: 0.0}))),
-        *((32_000, *room, True) for room in ((0.0, {16: 0.11}), (0.5, {40: 0.11}))),
-        *((16_000, *room, False) for room in ((0.0, {16: 0.3, 32: 0.3}), (0.5, {32: 0.3}))),
+        *((8_000, *room, True) for room in ((0.0, {1: 0.0, 24: 0.11}), (0.7, {16: 0.0, 24: 0.0}))),
+        *((32_000, *room, True) for room in ((0.0, {16: 0.11}), (0.5, {30: 0.11}))),
+        *((16_000, *room, False) for room in ((0.0, {16: 0.3}), (0.5, {24: 0.3}))),
     ],
 )
 async def test_no_room_of_the_header_stays_empty(budget: int, taken: float, least: dict[int, float], by_model: bool):
