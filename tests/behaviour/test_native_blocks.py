@@ -8,8 +8,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
-from anthropic import AsyncAnthropic
 
 from summarizing_context import Settings, SettingsError, SummarizingContext, message_text_parts, open_context
 from summarizing_context.contrib.proxy.server import ProxySettings, make_app
@@ -46,16 +46,13 @@ def texts(view: list[Message]) -> list[str]:
 
 async def play(context: SummarizingContext, server: ProviderServer, rows: list[Message]) -> list[list[Message]]:
     """Add the rows of a session, and send the view before each answer of the model. Return the views."""
-    views = []
-    async with AsyncAnthropic(base_url=server.root, api_key="sk-test", max_retries=0) as client:
+    views, sent = [], {"model": MODEL, "max_tokens": 500, "system": SYSTEM, "tools": TOOLS}
+    async with httpx.AsyncClient(base_url=server.root, headers={"anthropic-beta": BETA}, trust_env=False) as client:
         for row in rows:
             if row["role"] == "assistant":
                 views.append(view := await view_of(context))
                 assert view[0]["content"] == SYSTEM
-                sent = {"messages": view[1:], "tools": TOOLS}  # as they are: the SDK would walk through all of them
-                await client.beta.messages.create(
-                    model=MODEL, max_tokens=500, system=SYSTEM, messages=[], betas=[BETA], extra_body=sent
-                )
+                (await client.post("/v1/messages", json={**sent, "messages": view[1:]})).raise_for_status()
             await context.add_message(row)
             await context.wait_idle(5)
     return views
