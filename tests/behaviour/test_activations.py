@@ -281,7 +281,7 @@ async def test_each_view_is_foretold_whatever_its_reason_keeps_what_is_critical_
         log += [result("anthropic", f"c{number}", "a pear " * 40)]
         log += [assistant([signed, {"type": "text", "text": "A pear. " * 20}])]
     log[4]["metadata"] = {"critical": True}
-    options = {"max_tokens": 3_000, "idle_after": 60.0, "memory_include": "auto", "token_counter": "estimate"}
+    options = {"max_tokens": 3_000, "idle_after": 60.0, "memory_include": "auto"}
     async with begun(of=Settings, clock=clock, count_tokens=None, **options) as context:
         await context.memory.store("The pear tree is old.")
         for at, message in enumerate(log):

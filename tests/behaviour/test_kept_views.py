@@ -23,7 +23,7 @@ from tests.laws.checkers import order_problems, prefix_problems, tool_safe_probl
 from tests.laws.summarizers import Counting
 
 begun = partial(contexts.begun, of=tiny, count_tokens=None)
-roomy = partial(contexts.begun, of=Settings, token_counter="estimate", count_tokens=None, max_tokens=200_000)
+roomy = partial(contexts.begun, of=Settings, count_tokens=None, max_tokens=200_000)
 
 
 def signed(text: str, signature: str) -> Message:

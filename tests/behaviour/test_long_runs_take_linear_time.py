@@ -151,7 +151,7 @@ async def session(text: str, *, by_model: bool) -> None:
     said = [user(f"Never do it again. {text}"), assistant(f"I decided to use port 8080. {text}")]
     log = [user("look at it"), read, result("openai", "c1", text), *said, user("please go on with it " * 1_200)]
     given["redact"] = lambda said: said.replace("hunter2", "*")
-    async with begun(log, of=Settings, token_counter="estimate", **given) as context:
+    async with begun(log, of=Settings, **given) as context:
         await context.get_messages_for_request()
         await context.wait_idle(120)
         await context.compact()

@@ -127,7 +127,7 @@ def asking(model: str = "claude-opus-5-5", lifetime: float | str | None = None, 
 
 
 opened = partial(
-    begun, of=Settings, count_tokens=None, token_counter="estimate", reserved_output=0, safety_margin=0,
+    begun, of=Settings, count_tokens=None, reserved_output=0, safety_margin=0,
     segment_min=200, segment_target=400, segment_max=800,
 )  # fmt: skip
 

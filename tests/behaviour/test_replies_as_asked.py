@@ -38,7 +38,7 @@ class Full(Counting):
 @pytest.mark.parametrize(("budget", "turns"), [(3_000, 45), (6_000, 75), (16_000, 90)])
 async def test_a_reply_as_long_as_it_was_asked_for_is_taken(budget: int, turns: int):
     model = Full("full/1")
-    given = {"max_tokens": budget, "token_counter": "estimate", "idle_after": "never", "count_tokens": None}
+    given = {"max_tokens": budget, "idle_after": "never", "count_tokens": None}
     async with begun(of=Settings, summarizer=model, **given) as context:
         for turn in range(turns):
             await context.add_message(said(turn, " ".join(f"x{letters(turn * 180 + word)}" for word in range(180))))
@@ -121,9 +121,8 @@ async def told(*replies: str, said: str = "It is read. ", sizes: Any = TINY) -> 
     turn = itertools.cycle(replies)
     summarizer = ScriptedSummarizer(lambda job: "none" if job.kind == "rules" else next(turn))
     steps = ((user(f"Step {at}: port 8443. " + "Read it. " * 30), assistant(said * 30)) for at in range(16))
-    given = {"token_counter": "estimate", "idle_after": "never", "attempts": 1, "count_tokens": None, **sizes}
-    log = [row for step in steps for row in step]
-    async with begun(log, of=Settings, max_tokens=2_500, summarizer=summarizer, **given) as context:
+    given = {"max_tokens": 2_500, "idle_after": "never", "attempts": 1, "count_tokens": None, **sizes}
+    async with begun(itertools.chain(*steps), of=Settings, summarizer=summarizer, **given) as context:
         await context.compact()
         await context.wait_idle(30)
         await context.compact()

@@ -321,7 +321,7 @@ async def test_a_critical_message_stays_beside_a_newest_one_that_is_cut(thought:
     log += [{"role": "user", "content": [text("never forget", 150)], "critical": True}, assistant([text("no", 1)])]
     log += [user([text("go on", 1)]), *(row for number in range(24) for row in writing(number))]
     log += writing(24, thought, written)
-    async with begun(log, of=Settings, max_tokens=4_000, token_counter="estimate", count_tokens=None) as context:
+    async with begun(log, of=Settings, max_tokens=4_000, count_tokens=None) as context:
         await context.compact()
         view = await context.get_messages_for_request()
     assert "never forget " * 150 in str(view)
@@ -329,8 +329,7 @@ async def test_a_critical_message_stays_beside_a_newest_one_that_is_cut(thought:
 
 async def test_thinking_that_no_room_could_show_begins_no_view_anew():
     log = [user([text("find the route", 4)]), *(row for number in range(60) for row in writing(number, 4_000, 0))]
-    options = {"max_tokens": 4_000, "token_counter": "estimate", "count_tokens": None}
-    async with begun(log, every=2, of=Settings, **options) as context:
+    async with begun(log, every=2, of=Settings, max_tokens=4_000, count_tokens=None) as context:
         assert 0 < context.statistics().activations < 10
 
 
