@@ -48,7 +48,9 @@ async def views(context: SummarizingContext, messages: Iterable[Message]) -> Asy
 async def begun(log: Iterable[Message] = (), *, every: int = 0, of: Any = small, **given: Any) -> AsyncIterator[Any]:
     """A context that was filled with this log; `given` are settings, and what `open_context` takes beside them."""
     options = {name: given.pop(name) for name in OPTIONS & given.keys()}
-    async with open_context(of(**given), **{"count_tokens": count, **options}) as context:
+    estimated = {"token_counter": "estimate"} if of is Settings else {}  # without the time that tiktoken takes to load
+    settings = of(**{**estimated, **given})
+    async with open_context(settings, **{"count_tokens": count, **options}) as context:
         await fill(context, log, every)
         yield context
 

@@ -108,7 +108,7 @@ async def test_half_a_character_stays_in_the_log_and_is_whole_in_every_view_and_
 async def test_messages_added_at_the_same_time_stand_in_their_order_and_one_that_closing_drops_is_an_error():
     """Though a long one is read in a thread, and so is the first of a person. What is dropped is not cancelled."""
     messages = [CALL, result("openai", "c1", "x" * 300_000), user("go on"), assistant("done"), user("and now?")]
-    async with open_context(Settings(max_tokens=8_000)) as context:
+    async with open_context(Settings(max_tokens=8_000, token_counter="estimate")) as context:
         await asyncio.gather(*map(context.add_message, messages))
         assert await context.get_messages() == messages
         adding = [asyncio.create_task(context.add_message(user(text))) for text in ("x" * 1_000_000, "short")]
@@ -176,7 +176,7 @@ async def test_a_tools_result_cannot_close_the_fence_of_a_search_over_mcp(closin
 
 
 @given(st.lists(st.text(st.sampled_from("#\\ \n\r\x0b\u2028a"), max_size=40), min_size=8, max_size=8))
-@settings(max_examples=15, deadline=None, phases=[Phase.explicit, Phase.generate])
+@settings(max_examples=10, deadline=None, phases=[Phase.explicit, Phase.generate])
 async def test_nothing_that_is_said_can_forge_a_label_of_what_a_model_reads(said: list[str]):
     model = ScriptedSummarizer(lambda job: "none" if job.kind == "rules" else "## Done\n- read a page")
     sizes = {"segment_min": 40, "segment_target": 80, "segment_max": 200, "summary_max_tokens": 16}

@@ -29,7 +29,8 @@ from tests.providers.test_ask_command import JUDGE, WRITER, answering, kind_of
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789")
-    write_transcript(tmp_path / "run.jsonl", demo_session()[:20])
+    monkeypatch.setenv("SUMMARIZING_CONTEXT_TOKEN_COUNTER", "estimate")
+    write_transcript(tmp_path / "run.jsonl", demo_session()[:14])
 
 
 @pytest.fixture
@@ -72,7 +73,7 @@ def asked(server: ProviderServer) -> set[str]:
     ],
 )
 def test_a_command_with_a_model_asks_only_the_base_url(provider, words, strayed, capsys):
-    write_transcript(Path("other.jsonl"), demo_session()[2:20])
+    write_transcript(Path("other.jsonl"), demo_session()[2:14])
     kept_prompt(test_ask_command.MINE, Path("mine"))
     with serving_apart(answering) as server:
         url = f"{server.root}/v1" if provider == "openai" else server.root
