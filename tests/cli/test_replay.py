@@ -27,7 +27,7 @@ def test_a_replay_shows_its_files_and_a_total(run: Runner, tmp_path, monkeypatch
     monkeypatch.setenv("SUMMARIZING_CONTEXT_TOKEN_COUNTER", "estimate")
     write_transcript(tmp_path / "one.jsonl", SHORT)
     write_transcript(tmp_path / "two.jsonl", SHORT)
-    ran = run("replay", tmp_path, "--budget", "1k,2k", "--budget", "4000")
+    ran = run("replay", tmp_path, "--budget", "1k,2k", "--budget", "4000", "--jobs", 1)
     assert ran.status == 0
     words = ("one.jsonl", "two.jsonl", "total", "1,000", "4,000", "broken laws", "reused")
     assert all(word in ran.out for word in words)
