@@ -137,7 +137,9 @@ async def test_nothing_that_a_checkpoint_stands_on_is_paid_for_again_after_a_pur
 
 
 async def test_a_checkpoint_is_made_at_intervals_or_by_name_listed_found_by_its_name_and_forgotten():
-    async with begun(LOG[:35], every=0, checkpoint_interval_messages=10) as context:
+    async with begun(checkpoint_interval_messages=10) as context:
+        for message in LOG[:35]:
+            await context.add_message(message)
         assert [mark.seq for mark in await context.list_checkpoints()] == [10, 20, 30]
         assert not context.should_checkpoint()
         await asyncio.gather(*map(context.add_message, LOG[35:58]))
