@@ -36,6 +36,7 @@ class Shown(NamedTuple):
 
     rows: list[Message]
     entries: int  # of the log that it shows: those that came later are not in it
+    name: str | None = None  # that records of its activations have, once it is known
 
 
 class Judge:
@@ -66,6 +67,7 @@ class Judge:
         self.last: list[Message] = []
         self.shown: dict[tuple[str, int], Shown] = {}  # of each provider and room that with which the next must begin
         self._activations_before = 0
+        self._name: str | None = None  # of the view that was shown last
         self._replaced = False
         self._prices: dict[str, int] = {}
         self._rows: dict[bytes, Message] = {}
@@ -112,7 +114,7 @@ class Judge:
         rows, at = (0, same) if isinstance(tail, str) else (tail.view_start, tail.log_start)
         while at < same and rows < len(view) and canonical_once(view[rows]) == canonical_once(known[at]):
             rows, at = rows + 1, at + 1
-        return Shown(view[:rows], at)
+        return Shown(view[:rows], at, shown.name)
 
     def reopened(self, context: Any) -> None:
         """Go on with another context of the same session; its counters begin at zero."""
@@ -152,7 +154,7 @@ class Judge:
             self._tell(own, key)
             raise LawBroken("; ".join(problems))
         vandalise(view)
-        self.last, self.shown[key, self._room()] = own, Shown(own, len(self.log))
+        self.last, self.shown[key, self._room()] = own, Shown(own, len(self.log), self._name)
         self._replaced = False
         return own
 
@@ -234,9 +236,16 @@ class Judge:
             self.untold()
         room = max(1, self._room())
         near = [(k, r) for k, r in self.shown if k == key and max(r, room) < OTHER_ROOM * max(1, min(r, room))]
-        broken = {one: [] if told else prefix_problems(self.shown[one].rows, view) for one in near}
-        self.shown = {one: shown for one, shown in self.shown.items() if broken.get(one, True)}
-        if near and all(broken.values()):
+        broken = {one: prefix_problems(self.shown[one].rows, view) for one in near}
+        # A provider may be shown two views whose rooms are both near to this one: an activation changes that which its
+        # record names, and the other goes on.
+        first = "" if not (key or self.shown or self.loaded) else None
+        self._name = next((self.shown[one].name for one in near if not broken[one]), first)
+        if told:
+            self._name = self.context.activations()[-1].provider
+        gone = {one for one in near if not broken[one] or (told and self.shown[one].name in (None, self._name))}
+        self.shown = {one: shown for one, shown in self.shown.items() if one not in gone}
+        if near and not told and all(broken.values()):
             problems.append(f"append_only: {broken[near[-1]][0]} without an activation")
         return problems
 
