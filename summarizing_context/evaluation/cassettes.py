@@ -287,7 +287,8 @@ def _read(path: Path) -> dict[str, Reply]:
             if line.strip():
                 found.update([msgspec.json.decode(line, type=tuple[str, Reply])])
     except (msgspec.DecodeError, UnicodeDecodeError, EOFError, zlib.error, OSError) as error:
-        why = f"not a line of a cassette ({error}); take it out, and the same command asks for it again"
+        mend = "take it out, or bring the file back: the same command asks for what is missing"
+        why = f"not a line of a cassette ({error}); {mend}"
         raise errors.CassetteError(f"{path}:{number}: {why}") from error
     return found
 

@@ -226,7 +226,9 @@ def test_a_damaged_file_of_the_folder_is_redone_or_named_with_its_line_and_the_w
             if ask(server) != 0:
                 told = capsys.readouterr().err
                 assert f"error: {path}:" in told, left
-                assert any(way in told for way in ("delete it", "new folder", "fetch the file again")), told
+                assert any(way in told for way in ("take it out", "delete it", "new folder", "fetch the file again")), (
+                    told
+                )
             path.write_bytes(whole)
         questions.unlink()
         assert ask(server) == 0

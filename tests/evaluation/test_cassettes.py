@@ -130,7 +130,9 @@ async def test_an_empty_line_is_passed_over_and_one_that_is_torn_is_named(tmp_pa
     cassette.path.write_bytes(b"\n" + whole)
     assert (await opened(tmp_path, "replay").reply(ASKED, answering("no"))).text == "8080"
     cassette.path.write_bytes(whole + whole[:20])
-    with pytest.raises(CassetteError, match=r"c.jsonl:2: not a line .* take it out, and the same command asks"):
+    with pytest.raises(
+        CassetteError, match=r"c.jsonl:2: not a line .* take it out, or bring the file back: the same command asks"
+    ):
         opened(tmp_path, "replay")
 
 
