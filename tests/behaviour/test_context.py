@@ -384,7 +384,7 @@ async def test_what_is_important_stays_whole_and_in_order(dialect: str):
 
 
 @pytest.mark.parametrize("asked_before", [True, False])
-@pytest.mark.parametrize("budget", [1_000, 3_000, 60_000])
+@pytest.mark.parametrize("budget", [1_000, 1_500, 60_000])
 async def test_compressing_never_makes_a_view_larger(budget: int, asked_before: bool):
     log = [message for at in range(3) for message in (*failure("openai", f"c{at}"), *session(at, 20, size=25))]
     async with begun(max_tokens=budget) as context:

@@ -3,6 +3,7 @@ long run again from each of its characters; and calls that work on a whole log l
 are those of this process's own work, so a busy machine does not matter, and only growth is judged."""
 
 import asyncio
+import gc
 import importlib
 import inspect
 import itertools
@@ -177,6 +178,8 @@ async def largest_share(call: Awaitable[object]) -> float:
     """The largest share of a call's work, in all threads, that is done between two turns of another task, by clocks
     that stand still while the machine does other things."""
     turns: list[float] = []
+    gc.collect()  # what there is already is not collected within a turn
+    gc.freeze()
 
     async def tick() -> None:
         before = time.thread_time()
@@ -193,6 +196,7 @@ async def largest_share(call: Awaitable[object]) -> float:
     elsewhere = time.process_time() - time.thread_time() - before  # in other threads
     await asyncio.sleep(0)
     ticking.cancel()
+    gc.unfreeze()
     work = [turn for turn in turns[waiting:] if turn > 0.0005]  # else it waits for a thread
     return max(work) / (sum(work) + elsewhere)
 

@@ -116,7 +116,7 @@ async def test_the_cost_of_a_session_is_that_of_the_tokens_it_counted(model, cac
         await context.wait_idle(120)
         found = context.statistics()
     calls = found.model_calls
-    assert calls >= len(cached)
+    assert calls >= max(2, len(cached))
     assert (found.model_input_tokens, found.model_cached_tokens) == (1_000 * calls, counted * calls)
     assert found.estimated_cost == (None if dollars is None else pytest.approx(calls * dollars / 1e6))
 

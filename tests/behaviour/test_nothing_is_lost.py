@@ -16,7 +16,7 @@ import pytest
 from summarizing_context import Settings, open_context
 from summarizing_context.cli import main
 from summarizing_context.errors import DamagedMessageError
-from tests.behaviour.contexts import begun, said
+from tests.behaviour.contexts import begun, fill, said
 from tests.behaviour.killed import run
 from tests.contract.store_builders import bytes_beside, sql
 from tests.docs import documents
@@ -34,8 +34,9 @@ LOG = [said(number, f"look at src/mod{number}.py") for number in range(20)]
 
 async def test_a_hundred_sessions_that_add_at_once_lose_nothing(tmp_path: Path):
     async def one(session: str) -> None:
-        async with begun(LOG, of=Settings, store=tmp_path / "run.db", session_id=session):
-            pass
+        async with begun(of=Settings, store=tmp_path / "run.db", session_id=session) as context:
+            for at in range(0, len(LOG), 4):
+                await fill(context, LOG[at : at + 4])
 
     names = [f"s{number}" for number in range(100)]
     await asyncio.wait_for(asyncio.gather(*map(one, names)), PATIENCE)

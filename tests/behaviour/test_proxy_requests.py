@@ -166,11 +166,11 @@ async def test_odd_json_in_a_message_costs_a_session_no_view(protocol: str):
             for steps in (2, 10, 16):
                 body = request_of(protocol, steps, *odd)
                 answer = await post(address, f"/v1/{protocol}", body, **{"session-id": named})
-                assert (answer.status_code, json.loads(fake.seen[-1]["raw"]) == body) == (200, steps == 2)
+                as_it_came = fake.seen[-1]["raw"] == json.dumps(body).encode()
+                assert (answer.status_code, as_it_came) == (200, steps == 2)
         told = await status(address)
     assert (told["failures"], told["passed_unchanged"], fake.problems) == (0, 0, [])
     assert [record["changed"] for record in told["records"]] == [False, True, True] * len(ODD)
-    assert fake.seen[0]["raw"] == json.dumps(request_of(protocol, 2, *next(iter(ODD.values())))).encode()
 
 
 async def test_an_opening_message_of_the_system_without_content_goes_on_as_it_came():

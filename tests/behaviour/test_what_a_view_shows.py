@@ -56,8 +56,9 @@ async def test_what_was_just_read_is_whole_wherever_it_fits_beside_the_header(st
             for message in (*reading("new", int(share * 4_000)), assistant("I have read it.")):
                 await context.add_message(message)
                 assert (await context.get_messages_for_request())[-1] == message
+            is_whole = await context.get_messages_for_request() == await context.get_messages()
+            assert is_whole == (steps == 4), share
             await context.restore(here)
-        assert (await context.get_messages_for_request() == await context.get_messages()) == (steps == 4)
 
 
 @pytest.mark.parametrize("steps", [4, 60])

@@ -133,8 +133,10 @@ def test_the_token_is_private_the_same_after_a_restart_and_of_no_use_once_others
     assert run_behind(tmp_path / "run.db", sys.executable, "-c", tell, tmp_path / "told") == 0
     assert urlsplit((tmp_path / "told").read_text()).path == path
     kept.chmod(0o644)
-    assert run_behind(tmp_path / "run.db", "true") != 0
-    kept.chmod(0o600)
+    try:
+        assert run_behind(tmp_path / "run.db", "true") != 0
+    finally:
+        kept.chmod(0o600)
     told = capsys.readouterr().err
     assert (told.startswith("error: "), "can be read by others" in told) == (True, True)
     # where the disk is full, no half of one is left

@@ -239,7 +239,7 @@ class Judge:
         broken = {one: prefix_problems(self.shown[one].rows, view) for one in near}
         # A provider may be shown two views whose rooms are both near to this one: an activation changes that which its
         # record names, and the other goes on.
-        first = "" if not (key or self.shown or self.loaded) else None
+        first = "" if self.views == 1 and not (key or self.loaded) else None
         self._name = next((self.shown[one].name for one in near if not broken[one]), first)
         if told:
             self._name = self.context.activations()[-1].provider

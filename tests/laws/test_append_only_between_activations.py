@@ -29,7 +29,7 @@ TWO = Provider("two", "two-1", context_window=BUDGET + 100, max_output_tokens=20
     ("dialect", "budget", "wild"),
     [
         *((dialect, 1_500, 0.0) for dialect in DIALECTS),
-        *zip(DIALECTS, (700, 1_500, 4_000), (0.1, 0.1, 0.1), strict=True),
+        *zip(DIALECTS, (4_000, 1_500, 700), (0.1, 0.1, 0.1), strict=True),
     ],
 )
 async def test_every_view_of_a_long_session_is_lawful(dialect: str, budget: int, wild: float) -> None:

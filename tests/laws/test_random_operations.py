@@ -362,7 +362,7 @@ async def run(strategy: str, steps: int, folder: Path, *, calm: bool) -> Counter
     """Sessions of some steps each; what happened in them."""
     done: Counter[str] = Counter()
     for number in range(steps // STEPS):
-        seed = FIRST_SEED + number + 10_000_000 * STRATEGIES.index(strategy)
+        seed = FIRST_SEED + number + calm + 10_000_000 * STRATEGIES.index(strategy)
         before = asyncio.all_tasks()
         try:
             await Chaos(seed, strategy, folder / f"{number}.db", done, calm=calm).run(STEPS)
