@@ -23,6 +23,7 @@ class Program:
     compaction = ""  # what has it compact its own session, if that can be said to it
     plugin = ""  # the name of its plug-in, if it has one
     takes_over: Sequence[str] = ()  # what `continue --in` is given, if it can go on with another's session
+    beside: Sequence[str] = ()  # other packages of npm that it needs
     own_limit = 0  # tokens from which it compacts its own session; 0 for its usual
 
     def __init__(self, programs: Path, folder: Path) -> None:
@@ -32,7 +33,7 @@ class Program:
         if not about.exists() or json.loads(about.read_text())["version"] != self.version:
             programs.mkdir(parents=True, exist_ok=True)
             command = ["npm", "install", "--no-audit", "--no-fund", "--prefix", str(programs)]
-            command.append(f"{self.package}@{self.version}")
+            command += [f"{self.package}@{self.version}", *self.beside]
             subprocess.run(command, check=True, capture_output=True, timeout=600)
         self.address = self.session = ""
 
@@ -86,7 +87,7 @@ class Claude(Program):
 class Codex(Program):
     """Codex."""
 
-    name, package, version = "codex", "@openai/codex", "0.169.0"
+    name, package, version = "codex", "@openai/codex", "0.171.0"
     takes_over = ("codex", "--", "exec", "--skip-git-repo-check")
 
     def environment(self) -> dict[str, str]:
@@ -137,9 +138,10 @@ class OpenCode(Program):
 
 
 class Pi(Program):
-    """Pi, with a provider of Chat Completions and a window of 40,000 tokens. It needs Node 22, and 30 steps."""
+    """Pi, with a provider of Chat Completions and a window of 40,000 tokens. It needs 30 steps."""
 
     name, package, version = "pi", "@earendil-works/pi-coding-agent", "1.6.0"
+    beside = ("node@22",)
     plugin = "pi"
 
     def environment(self) -> dict[str, str]:
@@ -151,7 +153,8 @@ class Pi(Program):
         (home / "models.json").write_text(json.dumps({"providers": {"loop": provider}}))
         compaction = {"enabled": True, "reserveTokens": 8_000, "keepRecentTokens": 4_000}
         (home / "settings.json").write_text(json.dumps({"compaction": compaction}))
-        return {**super().environment(), "PI_OFFLINE": "1"}
+        usual, node = super().environment(), self.program.parents[1] / "node" / "bin"
+        return {**usual, "PATH": f"{node}:{usual['PATH']}", "PI_OFFLINE": "1"}
 
     def command(self, text: str) -> list[str]:
         place = ["-c"] if self.session else []

@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -99,14 +100,16 @@ def tell(text: RenderableType) -> None:
     screen(stderr=True).print(text, soft_wrap=True)
 
 
+_TOLD = 30.0  # seconds after which what is written to a file gets another line
 _OUTER: ContextVar[Callable[..., None] | None] = ContextVar("outer", default=None)  # the update of the bar around
 
 
 @contextmanager
 def progress(name: str, total: int | None, announced: str = "", times: int = 0) -> Iterator[Callable[..., None]]:
     """Yield `update(text="", steps=1, total=None)`, which moves a bar on a terminal; elsewhere print what is
-    `announced`. A total begins another stage. Where none is known, or it was too low, no remaining time is shown. Logs
-    that are played so many `times` move the bar with each message. Within another bar only the texts are shown."""
+    `announced`, and every half minute how far it is. A total begins another stage. Where none is known, or it was too
+    low, no remaining time is shown. Logs that are played so many `times` move the bar with each message. Within another
+    bar only the texts are shown."""
     from rich import progress as bars
 
     from summarizing_context.evaluation.replay import PLAYED
@@ -122,14 +125,17 @@ def progress(name: str, total: int | None, announced: str = "", times: int = 0) 
     columns = (bars.TextColumn(name), bars.BarColumn(bar_width=24), *clocks, shown)
     with bars.Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         bar.add_task(name, total=total, text="")
-        (task,), done = bar.tasks, 0.0
+        (task,), done, said = bar.tasks, 0.0, time.monotonic()
 
         def move(steps: float) -> None:
-            nonlocal done
+            nonlocal done, said
             done += steps
             if task.total is not None and done > task.total + 0.01:
                 task.total = None
             bar.update(task.id, completed=done)
+            if not console.is_terminal and time.monotonic() - said >= _TOLD:
+                said = time.monotonic()
+                tell(f"{done:,.1f} of {task.total:,.0f} {name}" if task.total else task.fields["text"] or name)
 
         def update(text: str = "", steps: int = 1, total: int | None = None) -> None:
             nonlocal done

@@ -503,6 +503,9 @@ def tune(
     if not prompt and not number:
         raise InputError("say what to try: prompt files with --prompt, or --propose N to have the model write some")
     start, *tries = trials.read_variants(prompt or (), settings.prompts)
+    for one in tries:
+        if all(one.prompt(purpose).text == start.prompt(purpose).text for purpose in trials.SUMMARIES):
+            output.tell(f"{plain(one.name)}: the same text as {start.name}, so all replies will be equal")
     dataset = Dataset.load(*logs, format=own.format)
     judge = None if judge_model is None else replace(settings, model=judge_model, call_timeout=300.0)
     proposer = trials.propose_by_gepa if optimizer == "gepa" else trials.propose_by_model
@@ -533,11 +536,13 @@ def tune(
 
     # The difference of prompts, the summaries that changed most, right answers, length, price, verdict.
     colours = {"+": "green", "-": "red", "@": "dim"}
-    parts: list[RenderableType] = [Text(plain(line), colours.get(line[:1], "")) for line in tuning.diff[:40]]
+    parts: list[RenderableType] = [Text(plain(line), colours.get(line[:1], "")) for line in tuning.diff[:60]]
+    parts += [dim(f"… {counted(len(tuning.diff) - 60, 'more line')}")] if len(tuning.diff) > 60 else []
     for pair in tuning.pairs[:2]:  # two summaries of the same messages, each with what it keeps and loses, and those
         heads, cells, title = ["source"], [], plain(f"{pair.session}, messages {pair.start} to {pair.stop - 1}")
-        for name, keeps in (("old", pair.old_keeps), ("new", pair.new_keeps)):
-            lost = [value for value in pair.needed if value not in keeps]
+        sides = ("old", pair.old_keeps, pair.new_keeps), ("new", pair.new_keeps, pair.old_keeps)
+        for name, keeps, others in sides:  # what only the other keeps comes first
+            lost = sorted((one for one in pair.needed if one not in keeps), key=lambda one: one not in others)
             heads.append(f"{name}: keeps {len(keeps)} of {len(pair.needed)} values needed later")
             heads[-1] += f"; loses {plain(', '.join(lost), 90)}" if lost else ""
         for text, most in ((pair.source, 8), (pair.old, 14), (pair.new, 14)):

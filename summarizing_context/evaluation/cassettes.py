@@ -44,6 +44,7 @@ T = TypeVar("T")
 
 REDACTED = "[secret]"
 _OTHER = "name another file, or correct the rights"
+LASTING = (Fault.KEY, Fault.NOT_FOUND, Fault.REQUEST, Fault.REDIRECT)  # a wrong key stays wrong
 # What is read before a secret is known is bounded: else a hostile text is read again from every start. Each pattern has
 # marks, of which any text that it fits holds one in lower case: few texts do, and looking for them is quick. No mark of
 # one that ignores case has an i: there, one without a dot is an i too.
@@ -177,6 +178,7 @@ class Cassette(AbstractContextManager["Cassette"]):
         self.failure: errors.CassetteError | None = None  # why nothing more is sent
         self.watch: Callable[[], None] = lambda: None  # called with each reply of a model
         self._failed: dict[str, Exception] = {}  # by key; what was asked again with success has not failed
+        self._is_answered = False  # a request of this recording
 
     def __exit__(self, *_: object) -> None:  # sorted, equal recordings are equal bytes
         if self.sends and self.calls:
@@ -229,7 +231,16 @@ class Cassette(AbstractContextManager["Cassette"]):
                 reply = Reply("", fault=str(error))
             except Exception as error:
                 self._failed[key] = error  # it stays a call, and costs no tokens
+                if (
+                    not self._is_answered
+                    and self.calls >= 3
+                    and error.args
+                    and error.args[0] in (Fault.CONNECTION, *LASTING)
+                ):
+                    why = f"no request was answered ({_described(error)}), so nothing more is sent"
+                    self.failure = errors.CassetteError(f"{self.path}: {why}; mend that, and run it again")
                 raise
+            self._is_answered = True
             self._failed.pop(key, None)
             self._lines[key] = reply
             if self.sends:  # behind the others, so that a process that is killed loses none that it has
@@ -254,13 +265,16 @@ class Cassette(AbstractContextManager["Cassette"]):
         if self.failure is not None:
             raise self.failure
         for error in self._failed.values():
-            why = ", ".join((describe_failure(error), *getattr(error, "__notes__", ())))
-            lost = f"{len(self._failed)} requests were not recorded ({why}); what was recorded is kept"
+            lost = f"{len(self._failed)} requests were not recorded ({_described(error)}); what was recorded is kept"
             raise errors.CassetteError(f"{self.path}: {lost}, run it again to go on") from error
 
     def _packed(self, lines: Sequence[tuple[str, Reply]]) -> bytes:
         data = b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
         return gzip.compress(data, mtime=0) if self.path.suffix == ".gz" else data
+
+
+def _described(error: Exception) -> str:
+    return ", ".join((describe_failure(error), *getattr(error, "__notes__", ())))
 
 
 def _read(path: Path) -> dict[str, Reply]:
@@ -269,10 +283,12 @@ def _read(path: Path) -> dict[str, Reply]:
     try:
         data = path.read_bytes() if path.exists() else b""
         lines = (gzip.decompress(data) if path.suffix == ".gz" else data).removesuffix(b"\n")
-        for number, line in enumerate(lines.split(b"\n") if lines else (), 1):  # noqa: B007
-            found.update([msgspec.json.decode(line, type=tuple[str, Reply])])
+        for number, line in enumerate(lines.split(b"\n"), 1):  # noqa: B007
+            if line.strip():
+                found.update([msgspec.json.decode(line, type=tuple[str, Reply])])
     except (msgspec.DecodeError, UnicodeDecodeError, EOFError, zlib.error, OSError) as error:
-        why = f"not a line of a cassette ({error}); bring the file back, or delete it and record again"
+        mend = "take it out, or bring the file back: the same command asks for what is missing"
+        why = f"not a line of a cassette ({error}); {mend}"
         raise errors.CassetteError(f"{path}:{number}: {why}") from error
     return found
 
@@ -319,7 +335,6 @@ class RecordedModel(AbstractAsyncContextManager["RecordedModel"]):
         return SummaryReply(reply.text, reply.input_tokens, reply.output_tokens, reply.truncated, reply.cached_tokens)
 
     async def _sent(self, job: SummaryJob | None, attempts: int, clean: Request) -> str | SummaryReply:
-        lasting = (Fault.KEY, Fault.NOT_FOUND, Fault.REQUEST, Fault.REDIRECT)  # a wrong key stays wrong
         attempt = 1
         while True:
             try:
@@ -330,7 +345,7 @@ class RecordedModel(AbstractAsyncContextManager["RecordedModel"]):
             except errors.SummarizerError as error:
                 error.add_note(self.where)
                 is_answer = isinstance(error, errors.SummarizerRefused)
-                if is_answer or attempt == attempts or (error.args and error.args[0] in lasting):
+                if is_answer or attempt == attempts or (error.args and error.args[0] in LASTING):
                     raise
                 await anyio.sleep(max(random.uniform(0.5, 2.0**attempt), retry_after_of(error)))
                 attempt += 1

@@ -434,7 +434,8 @@ def read_bounds(bounds: Bounds, *, is_marked: bool, own: Sequence[str] = (), whe
     for part in filter(None, map(str.strip, listed)):
         name, _, value = map(str.strip, part.partition("="))
         if name not in known:
-            raise SettingsError(f"{where}: no {name[:60]!r} is measured here; there are {', '.join(known)}")
+            asked = "; right answers are those of a folder that `eval ask` has recorded" if name == "right" else ""
+            raise SettingsError(f"{where}: no {name[:60]!r} is measured here; there are {', '.join(known)}{asked}")
         try:
             bound = float(value.removesuffix("k" if name in AT_MOST else "%"))
             bound = bound * 1_000 if value.endswith("k") else bound / 100 if value.endswith("%") else bound

@@ -238,7 +238,9 @@ class Run:
                 cassette.check()  # a context makes good what is missing; an eval must not
             part["spent"].append(_spent(log, arm.name, history, played))
             if played.tally.counts["model_calls"] and (extracts := played.stand_ins):
-                few = f"{extracts} of {extracts + len(played.summaries)} replies cannot serve as summaries"
+                few = (
+                    f"{extracts} of {extracts + len(played.summaries)} replies cannot serve as summaries ({played.why})"
+                )
                 part["notes"].append(f"{log.name}, {arm.name}: {few}; extracts stand for them")
             texts |= {(case.name, arm.name): played.views[case.cut] for case, _ in cases}
         refused = [(case, arm) for case, _ in cases for arm in self.arms if texts.get((case.name, arm.name)) == ""]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -30,7 +30,7 @@ from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.models import load_models
 from summarizing_context.settings import Settings
 from summarizing_context.summarizers.extractive import CONSTRAINTS, NAMES
-from summarizing_context.summarizers.prompts import Prompt, latest, load, names, save
+from summarizing_context.summarizers.prompts import Prompt, latest, load, names, read_text, save
 
 SUMMARIES = ("segment", "rollup")  # their replies have the fixed sections
 PURPOSE = "segment"  # of the prompts that are proposed
@@ -76,7 +76,7 @@ def read_prompts(path: Path) -> list[Prompt]:
     if re.fullmatch(r"v\d+\.md", path.name):
         found = [load(f"{path.parent.name}/{path.stem}", root=path.parent.parent)]
     elif path.is_file():
-        shipped, text = latest(PURPOSE), path.read_text(encoding="utf8")
+        shipped, text = latest(PURPOSE), read_text(path)
         bare = re.sub(r"\A---\n.*?\n---\n", "", text, flags=re.DOTALL).strip()  # of a file that was copied
         found = [replace(shipped, version=shipped.version + 1, text=bare)]
     else:
@@ -190,8 +190,12 @@ def tune(
         found |= dict.fromkeys(trial.variants, trial.measure(trial.judging, start, *tries, judge=judge))
     tried = {name: report.score(name) for name, report in found.items()}
     if tried[start.name] is None:
-        nothing = "the budget has room for no view, or for all values used later; take another budget or log"
-        raise SettingsError(f"nothing to measure: {nothing}")
+        why = "no view has room, or no value is used once its message has left them; take another budget or log"
+        if (
+            longest := max((row.history_tokens for row in found[start.name].spent), default=0)
+        ) <= trial.settings.max_tokens:
+            why = f"all {longest:,} tokens of the longest log fit into the budget; take a smaller one, or longer logs"
+        raise SettingsError(f"nothing to measure: {why}")
     others = [name for name in tried if name != start.name]
     new = trial.variants[max(others, key=lambda name: tried[name] or (0.0,), default=start.name)]
     report = found[start.name]
@@ -230,9 +234,9 @@ def tune(
 
     pairs: list[Pair] = []
     olds, news = ([one.summaries for one in report.spent if one.arm == arm] for arm in (start.name, new.name))
-    for log, old, now in zip(trial.judging.logs, olds, news, strict=False):
-        texts = {(first, stop): text for first, stop, text in old}
-        changed = [(*one[:2], texts[one[:2]], one[2]) for one in now if texts.get(one[:2], one[2]) != one[2]]
+    for log, *both in zip(trial.judging.logs, olds, news, strict=False):
+        old, now = map(_by_place, both)
+        changed = [(*place, old[place], now[place]) for place in now if old.get(place, now[place]) != now[place]]
         messages, of_log = log.read() if changed else [], []
         asked = [one for one in report.asked if one.session == log.session]
         for first, stop, was, said in changed:
@@ -256,6 +260,14 @@ def tune(
         why=why,
     )
     return msgspec.structs.replace(report, baseline=start.name, tuning=tuning, name="tuning of prompts")
+
+
+def _by_place(summaries: Sequence[tuple[int, int, str]]) -> dict[tuple[int, int], str]:
+    """Return summaries by first message and one past the last; those of the parts of a large message are joined."""
+    texts = defaultdict[tuple[int, int], list[str]](list)
+    for first, stop, text in summaries:
+        texts[first, stop].append(text)
+    return {place: "\n\n".join(parts) for place, parts in texts.items()}
 
 
 # The rules for prompts

@@ -80,6 +80,7 @@ class Played(NamedTuple):
     tally: Tally
     summaries: list[tuple[int, int, str]]
     stand_ins: int  # segments for which no reply could serve, so that an extract stands for them
+    why: str  # of the last such reply
     dropped: int  # lines and clauses that were taken out of replies, for their source does not hold them
 
 
@@ -112,8 +113,9 @@ async def play(
                 PLAYED.get()(1 / len(messages))
         nodes = context.summaries()
         summaries = [(node.start, node.stop, node.text) for node in nodes if node.made_by != "stand-in"]
-        dropped = context.statistics().dropped_lines
-        return Played(views, recorder.finish(), summaries, len(nodes) - len(summaries), dropped)
+        told = context.statistics()
+        why = told.last_error or ""
+        return Played(views, recorder.finish(), summaries, len(nodes) - len(summaries), why, told.dropped_lines)
 
 
 async def build(

@@ -360,7 +360,7 @@ def has_signed_thinking(message: Message) -> bool:
     held = list(blocks_of(message))
     for field in map(message.get, message.keys() & THINKING_FIELDS):
         held += field if isinstance(field, list) else [field]
-    return bool(held) and any(
+    return any(
         block.get("type") == "redacted_thinking"
         or (isinstance(block.get("signature"), str) and bool(block["signature"]))
         or ("reasoningContent" in block and shape_of(block).bound == "prefix")

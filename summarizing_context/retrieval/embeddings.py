@@ -20,7 +20,8 @@ import anyio.to_thread
 import msgspec
 
 from summarizing_context.errors import SettingsError, SummarizerError
-from summarizing_context.messages.redaction import Redaction
+from summarizing_context.messages.reading import Message, Reading
+from summarizing_context.messages.redaction import Redaction, redact_reading
 from summarizing_context.settings import PROVIDERS, Settings
 from summarizing_context.stores.base import VectorStore
 from summarizing_context.summarizers.sdk import KEY_VARIABLE, OFFICIAL, Connection, Fault, recipe_name
@@ -65,6 +66,16 @@ class EmbeddingSearch:
             if close := getattr(held, "close", None):
                 await close()
 
+    async def redacted(self, message: Message, reading: Reading) -> Reading | None:
+        """Return what may be sent of a message; None where it cannot be redacted, which is reported."""
+        if self._redact is None:
+            return reading
+        try:
+            return await anyio.to_thread.run_sync(redact_reading, message, reading, self._redact)
+        except SummarizerError as error:
+            self._report(error, 1)
+            return None
+
     async def near(self, query: str, texts: Mapping[int, str]) -> dict[int, float]:
         """Return the cosine of each text with the query, by its number; what the embedding failed at is left out."""
         if not texts or not query.strip() or not (asked := await self._embedded([query])):
@@ -108,10 +119,13 @@ class EmbeddingSearch:
                 raise ValueError("an embedding gave too few or too many vectors, or some of other lengths")
             return kept
         except Exception as error:  # foreign code; its words may hold the texts
-            why = str(error) if isinstance(error, SummarizerError) else type(error).__name__
-            self.last_error = f"the embedding failed ({why}); what it lacks is found by words alone"
-            logger.warning("an embedding failed", extra={"cause": type(error).__name__, "texts": len(texts)})
+            self._report(error, len(texts))
             return []
+
+    def _report(self, error: Exception, texts: int) -> None:
+        why = str(error) if isinstance(error, SummarizerError) else type(error).__name__
+        self.last_error = f"the embedding failed ({why}); what it lacks is found by words alone"
+        logger.warning("an embedding failed", extra={"cause": type(error).__name__, "texts": texts})
 
 
 def packed(vector: Sequence[float]) -> bytes:

@@ -20,7 +20,8 @@ from typing import Any
 import anyio.to_thread
 
 from summarizing_context.errors import MemoryNotFoundError, SettingsError, StoreError, briefly
-from summarizing_context.messages.reading import check_message, encodable
+from summarizing_context.log.entries import PlacedMessage
+from summarizing_context.messages.reading import Reading, check_message, encodable
 from summarizing_context.messages.text import UNSPACED, query_terms, search_words, stem, stems
 from summarizing_context.retrieval.embeddings import NEAR, EmbeddingSearch
 from summarizing_context.retrieval.memory_extraction import normal_subject, notify_of_memory
@@ -162,16 +163,21 @@ class Memory:
         newest = humans[-1] if humans else None
         if self._session.settings.memory_include != "auto" or newest is None or newest == self._answered:
             return self.chosen
-        parts = self._session.log.entries[newest].read(newest).reading.parts
-        said = "\n".join(text for part in parts if part.kind == "text" for text in part.texts)
-        await self._offer(said, by_meaning=False)
+        read = self._session.log.entries[newest].read(newest)
+        await self._offer(_said(read.reading), by_meaning=False)
         if not for_now:
             self._answered = newest
             if self._embedding_search is not None:
                 if self._looking is not None:
                     self._looking.cancel()
-                self._looking = asyncio.create_task(self._offer(said, by_meaning=True), name="looking for memories")
+                self._looking = asyncio.create_task(self._look(self._embedding_search, read), name="memories")
         return self.chosen
+
+    async def _look(self, embedding_search: EmbeddingSearch, read: PlacedMessage) -> None:
+        """Choose by meaning. A secret may cross the texts of the message: joined, they would hide it from `redact`."""
+        reading = await embedding_search.redacted(read.message, read.reading)
+        if reading is not None:
+            await self._offer(_said(reading), by_meaning=True)
 
     async def _offer(self, said: str, *, by_meaning: bool) -> None:
         try:
@@ -182,6 +188,10 @@ class Memory:
         threshold = self._session.settings.similarity_threshold
         near = [one for one in found if one.score >= (NEAR if threshold is None else threshold)]
         self.chosen = [memory_text(one.content, one.metadata) for one in near[:20]]
+
+
+def _said(reading: Reading) -> str:
+    return "\n".join(text for part in reading.parts if part.kind == "text" for text in part.texts)
 
 
 def check_query(query: object, limit: object = 1, things: str = "") -> None:

@@ -10,7 +10,7 @@ import asyncio
 import inspect
 from collections.abc import Callable
 from contextlib import suppress
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from typing import Any
 
 from summarizing_context.errors import SummarizerError, SummarizerNotReady, SummarizerRefused
@@ -87,11 +87,9 @@ class HostSummarizer:
             taken = inspect.signature(provider.complete).parameters
             if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in taken.values()):
                 options = {name: value for name, value in options.items() if name in taken}
-        mark = in_summary.set(True)
-        try:
-            call = asyncio.ensure_future(provider.complete(request, **options))
-        finally:
-            in_summary.reset(mark)
+        marked = copy_context()
+        marked.run(in_summary.set, True)
+        call = marked.run(lambda: asyncio.ensure_future(provider.complete(request, **options)))
         self._calls[call] = False
         failure = SummarizerError(Fault.CANCELLED)
         try:

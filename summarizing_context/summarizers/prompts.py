@@ -67,10 +67,7 @@ def load(name: str, *, root: Traversable | None = None) -> Prompt:
     if not isinstance(name, str) or not (matched := _NAME.fullmatch(name)):
         raise PromptError(f"{name!r} is not the name of a prompt; write it like segment/v1")
     file = (root or prompts_root()) / matched[1] / f"v{matched[2]}.md"
-    try:
-        content = file.read_text(encoding="utf-8")
-    except (OSError, ValueError, KeyError) as error:
-        raise PromptError(f"prompt {name} cannot be read from {file}: {error}") from error
+    content = read_text(file)
     parts = re.fullmatch(r"---\n(.*?)\n---\n(.*)", content, re.DOTALL)
     purpose = re.search(r"^purpose: *(\S.*)$", parts[1], re.MULTILINE) if parts else None
     if parts is None or purpose is None or not parts[2].strip():
@@ -78,6 +75,14 @@ def load(name: str, *, root: Traversable | None = None) -> Prompt:
             f"prompt {name}: a file is front matter with its `purpose: …` between two lines `---`, then its text"
         )
     return Prompt(matched[1], int(matched[2]), purpose[1].strip(), parts[2].strip())
+
+
+def read_text(file: Traversable) -> str:
+    """Return what the file of a prompt holds. Raise `PromptError` where it cannot be read, or is not UTF-8."""
+    try:
+        return file.read_text(encoding="utf-8-sig")
+    except (OSError, ValueError, KeyError) as error:
+        raise PromptError(f"{file} cannot be read as a prompt: {error}") from error
 
 
 def latest(purpose: str, *, root: Traversable | None = None) -> Prompt:

@@ -1,7 +1,4 @@
-"""Call a summarizer under limits: retries, time limits, a circuit breaker, caps, and a check of every reply.
-
-When a call may be made, after a failure, while a provider is down, and within hard caps, is pure: every time is given.
-"""
+"""Call a summarizer under limits: retries, time limits, a circuit breaker, caps, and a check of every reply."""
 
 from __future__ import annotations
 
@@ -9,7 +6,6 @@ import asyncio
 import json
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from inspect import isawaitable
 from math import inf
@@ -31,12 +27,16 @@ from summarizing_context.errors import (
     SummarizerTimeout,
 )
 from summarizing_context.messages.tokens import estimate_text
-from summarizing_context.models import FREE, load_models
+from summarizing_context.models import FREE, field_of, load_models
 from summarizing_context.settings import Settings
 from summarizing_context.summarizers.base import BreakerState, CallStatistics, Summarizer, SummaryJob, SummaryReply
 from summarizing_context.summarizers.host import HostSummarizer
 from summarizing_context.summarizers.sdk import Fault
 from summarizing_context.summarizers.verification import Refusal, check_reply, plain_reply, verify
+
+logger = logging.getLogger(__name__)
+
+Reply = TypeVar("Reply")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,133 +80,6 @@ class RetrySchedule:
         return [failed.retry_at - now for failed in self._failed.values() if failed.retry_at > now]
 
 
-@dataclass(slots=True, eq=False)
-class Call:
-    """One call that was let through, and what it has cost."""
-
-    at: float
-    tokens: int  # input tokens: the estimate, then what the provider reported
-    openings: int  # how often the breaker had opened before
-    output_tokens: int = 0
-
-
-class NotAdmitted(SummarizerNotReady):
-    """The breaker, a cap or the job's time let no call through. Never leaves this module."""
-
-
-class Gate:
-    """A circuit breaker and hard caps, which let calls through and count them in `figures`.
-
-    The breaker is closed until `breaker_failures` calls in a row fail; then open for `breaker_cooldown` seconds; then
-    half-open: it lets one probe through at a time, whose success closes it, and whose failure opens it again. A call
-    that began before it opened decides nothing. A failure's `retry_after` is honoured in every state.
-
-    Caps are on calls and input tokens, of an hour and of a session: a call that would exceed one is not let through.
-    One that can never fit ends the calls of this session. So does the cap on dollars once it is reached.
-    """
-
-    def __init__(self, settings: Settings) -> None:
-        self.figures = CallStatistics()
-        self.price = FREE
-        self._settings = settings
-        names = [f"max_{what}_per_{time}" for time in ("hour", "session") for what in ("calls", "input_tokens")]
-        names.append("max_cost_per_session")
-        self._caps = {name: inf if (cap := getattr(settings, name)) is None else cap for name in names}
-        self._spent: list[Call] = []
-        self._next = 1  # input tokens of the call that found no room: until one is let through, it is the next
-        self.tripped = False  # the breaker has opened and no probe has closed it since
-        self.refused: set[str] = set()  # jobs whose reply was, by range hash, since one was good
-        self._failures = self._openings = 0
-        self._is_probing = False
-        self._quiet_until = -inf
-
-    def waits(self, now: float, tokens: int | None = None) -> dict[str, float]:
-        """Return the seconds until each cap, by its setting, may let a call through with so many input tokens, else the
-        next; inf for never in this session."""
-        tokens, figures = self._next if tokens is None else max(tokens, 1), self.figures
-        hour_calls, hour_tokens, most_calls, most_tokens, most_cost = self._caps.values()
-        self._spent = [call for call in self._spent if call.at + 3600 > now]
-        later = self._spent[0].at + 3600 - now if self._spent else inf  # then the oldest counts no more
-        used = sum(call.tokens for call in self._spent) + tokens
-        cost = self.price.cost(figures.model_input_tokens, figures.model_output_tokens, figures.model_cached_tokens)
-        waits = (
-            later if len(self._spent) >= hour_calls else 0.0,
-            0.0 if used <= hour_tokens else later if tokens <= hour_tokens else inf,
-            inf if figures.model_calls >= most_calls else 0.0,
-            inf if figures.model_input_tokens + tokens > most_tokens else 0.0,
-            inf if cost >= most_cost else 0.0,
-        )
-        return dict(zip(self._caps, waits, strict=True))
-
-    def room_in(self, now: float, tokens: int | None = None) -> float:
-        """Return the seconds until the caps let a call through; inf for never in this session."""
-        return max(self.waits(now, tokens).values())
-
-    def ready_in(self, now: float) -> float:
-        """Return the seconds until a job may start; 0.0 is now. While a probe is under way, ask again in a second."""
-        return max(self.room_in(now), self.quiet(now) or float(self._is_probing))
-
-    def quiet(self, now: float) -> float:
-        """Return the seconds that the breaker stays open, or a single `retry_after` is waited for."""
-        return max(self._quiet_until - now, 0.0)
-
-    def statistics(self, now: float) -> CallStatistics:
-        state: BreakerState = "open" if self.quiet(now) else "half_open" if self.tripped else "closed"
-        ends_in = self.room_in(now)
-        left = ends_in if 0 < ends_in < inf else None
-        return replace(self.figures, breaker=state, cap_reached=ends_in > 0, cap_ends_in=left)
-
-    def admit(self, now: float, tokens: int, *, may_probe: bool) -> Call:
-        """Count a call that is about to be sent, or raise `NotAdmitted`. A closed breaker lets the next attempt of a
-        started job through, which has waited for its own `retry_after`, whatever others have met since."""
-        if self.tripped and (self.quiet(now) or self._is_probing or not may_probe):
-            raise NotAdmitted("the breaker is open")
-        if self.room_in(now, tokens) != 0.0:
-            self._next = max(tokens, 1)
-            raise NotAdmitted("a cap on calls or input tokens has no room for it")
-        self._is_probing = self.tripped
-        return self.count(now, tokens)
-
-    def count(self, now: float, tokens: int) -> Call:
-        call = Call(now, tokens, self._openings)
-        self._spent.append(call)
-        self._next = 1
-        self.figures.model_calls += 1
-        self.figures.model_input_tokens += tokens
-        return call
-
-    def correct(self, call: Call, tokens: int) -> None:
-        """Put what the provider reported in place of the estimate."""
-        self.figures.model_input_tokens += tokens - call.tokens
-        call.tokens = tokens
-
-    def succeeded(self, call: Call) -> None:
-        if call.openings == self._openings:
-            self._failures, self.tripped, self._is_probing = 0, False, False
-        self.refused.clear()
-
-    def failed(self, call: Call, now: float, retry_after: float, *, at_once: bool) -> bool:
-        """Note a failed call; `at_once` opens the breaker without waiting for more. Return whether a closed breaker
-        has opened."""
-        self._quiet_until = max(self._quiet_until, now + retry_after)
-        if call.openings != self._openings:
-            return False
-        was_closed = not self.tripped
-        self._failures += 1
-        if self.tripped or at_once or self._failures >= self._settings.breaker_failures:
-            self.tripped, self._is_probing, self._failures, self._openings = True, False, 0, self._openings + 1
-            self._quiet_until = max(self._quiet_until, now + self._settings.breaker_cooldown)
-        return was_closed and self.tripped
-
-    def ended(self, call: Call) -> None:
-        """Let the next probe go behind a call that has proved nothing, such as one that was cancelled from outside."""
-        self._is_probing = self._is_probing and call.openings != self._openings
-
-
-logger = logging.getLogger(__name__)
-
-Reply = TypeVar("Reply")
-
 LONGEST_DELAY = 3_600.0  # seconds; a provider that asks for more is asked again after this
 
 
@@ -235,13 +108,9 @@ def describe_failure(error: BaseException) -> str:
 
 def status_code(error: BaseException | None) -> int | None:
     """Return the HTTP status code that an error of an SDK carries, if any."""
-    with suppress(Exception):  # attributes of foreign errors may be properties that raise
-        for holder in (error, getattr(error, "response", None)):
-            for name in ("status_code", "status"):
-                code = getattr(holder, name, None)
-                if isinstance(code, int) and 100 <= code < 600:
-                    return code
-    return None
+    holders = error, field_of(error, "response")
+    codes = (field_of(holder, name) for holder in holders for name in ("status_code", "status"))
+    return next((code for code in codes if isinstance(code, int) and 100 <= code < 600), None)
 
 
 def declared(summarizer: object, name: str) -> str | None:
@@ -300,6 +169,20 @@ _KINDS = (SummarizerNotReady, SummarizerTimeout, SummarizerRefused, SummarizerRa
 _NOTHING = SummaryReply("")
 
 
+@dataclass(slots=True, eq=False)
+class Call:
+    """One call that was let through, and what it has cost."""
+
+    at: float
+    tokens: int  # input tokens: the estimate, then what the provider reported
+    openings: int  # how often the breaker had opened before
+    output_tokens: int = 0
+
+
+class NotAdmitted(SummarizerNotReady):
+    """The breaker, a cap or the job's time let no call through. Never leaves this module."""
+
+
 @dataclass(slots=True)
 class _Run:
     job: SummaryJob
@@ -330,7 +213,15 @@ class _Run:
 
 class ResilientSummarizer:
     """A summarizer that fails only with `SummarizerError`, within limits, and whose replies can be used. Safe for any
-    number of tasks of one event loop. A job may take three times `call_timeout`."""
+    number of tasks of one event loop. A job may take three times `call_timeout`.
+
+    Its breaker is closed until `breaker_failures` calls in a row fail; then open for `breaker_cooldown` seconds; then
+    half-open: it lets one probe through at a time, whose success closes it, and whose failure opens it again. A call
+    that began before it opened decides nothing. A failure's `retry_after` is honoured in every state.
+
+    Caps are on calls and input tokens, of an hour and of a session: a call that would exceed one is not let through.
+    One that can never fit ends the calls of this session. So does the cap on dollars once it is reached.
+    """
 
     def __init__(
         self,
@@ -350,29 +241,44 @@ class ResilientSummarizer:
         self._name = f"{name} at {host}" if host else name  # in warnings
         self._advice = ". `summarizing-context check` makes one call and says what is wrong" if host else ""
         self.on_trouble: Callable[[str], None] = lambda text: None  # gets each warning, for a session to keep
-        self._gate = Gate(settings)
-        self._figures = self._gate.figures
-        if settings.max_cost_per_session is not None:
-            price = load_models(settings.prices).price_of(self.model)
-            if price is None:
-                missing = f"no price of {self.model} is known; name it in the file of `prices`"
-                unnamed = f"{name} has no `model` whose price counts; set max_input_tokens_per_session"
-                raise SettingsError(f"max_cost_per_session: {missing if self.model else unnamed}")
-            self._gate.price = price
-        self._reached: set[str] = set()  # caps that were warned of
+        self._figures = CallStatistics()
         self._checking = anyio.Lock()
         self._held_until = -inf  # the inner one has asked not to be called before
+
+        # the caps
+        price = FREE if settings.max_cost_per_session is None else load_models(settings.prices).price_of(self.model)
+        if price is None:
+            missing = f"no price of {self.model} is known; name it in the file of `prices`"
+            unnamed = f"{name} has no `model` whose price counts; set max_input_tokens_per_session"
+            raise SettingsError(f"max_cost_per_session: {missing if self.model else unnamed}")
+        self._price = price
+        names = [f"max_{what}_per_{time}" for time in ("hour", "session") for what in ("calls", "input_tokens")]
+        names.append("max_cost_per_session")
+        self._caps = {name: inf if (cap := getattr(settings, name)) is None else cap for name in names}
+        self._reached: set[str] = set()  # those that were warned of
+        self._spent: list[Call] = []
+        self._next = 1  # input tokens of the call that found no room: until one is let through, it is the next
+
+        # the breaker
+        self._tripped = False  # it has opened and no probe has closed it since
+        self._refused: set[str] = set()  # jobs whose reply was, by range hash, since one was good
+        self._failures = self._openings = 0
+        self._is_probing = False
+        self._quiet_until = -inf
 
     def ready_in(self) -> float | None:
         """Return the seconds until a job may be started; 0.0 is now, None is never again in this session (a cap is
         reached)."""
-        now = self._clock.now()
         held = self._inner.held() if isinstance(self._inner, HostSummarizer) else 0.0
-        ready = max(self._gate.ready_in(now), held, self._held_until - now)
+        open_for = self._quiet() or float(self._is_probing)  # while a probe is under way, ask again in a second
+        ready = max(self._room_in(), open_for, held, self._held_until - self._clock.now())
         return None if ready == inf else ready
 
     def statistics(self) -> CallStatistics:
-        return self._gate.statistics(self._clock.now())
+        state: BreakerState = "open" if self._quiet() else "half_open" if self._tripped else "closed"
+        ends_in = self._room_in()
+        left = ends_in if 0 < ends_in < inf else None
+        return replace(self._figures, breaker=state, cap_reached=ends_in > 0, cap_ends_in=left)
 
     async def close(self) -> None:
         if self._close is not None:
@@ -387,19 +293,15 @@ class ResilientSummarizer:
         run = _Run(job, self._clock.now() + 3 * self._settings.call_timeout, self._settings.attempts)
         backoff = wait_random_exponential(multiplier=1, min=0.5, max=8)
 
-        def has_failed(error: BaseException) -> bool:
-            return isinstance(error, Exception) and not isinstance(error, SummarizerNotReady)
-
         def wait(state: RetryCallState) -> float:
             """A refused reply is answered at once, a failure after a while."""
-            return max(0.0 if run.refused else backoff(state), self._gate.quiet(self._clock.now()))
+            return max(0.0 if run.refused else backoff(state), self._quiet())
 
         def is_over(state: RetryCallState) -> bool:
-            now = self._clock.now()
-            is_spent = run.calls >= run.most or now + state.upcoming_sleep >= run.deadline
-            return is_spent or self._gate.tripped or self._gate.room_in(now) != 0
+            is_spent = run.calls >= run.most or self._clock.now() + state.upcoming_sleep >= run.deadline
+            return is_spent or self._tripped or self._room_in() != 0
 
-        retry = retry_if_exception(has_failed)
+        retry = retry_if_exception(lambda one: isinstance(one, Exception) and not isinstance(one, SummarizerNotReady))
         retrying = AsyncRetrying(sleep=self._sleep, retry=retry, wait=wait, stop=is_over, reraise=True)
         try:
             if (ready := self.ready_in()) is None:
@@ -426,8 +328,7 @@ class ResilientSummarizer:
         """Return what another call to the provider returns, of about so many input tokens, within the caps and three
         times `call_timeout`, and count it. One that finds no room keeps none from the summaries: it raises
         `SummarizerNotReady`, or `SummarizerError` where it never fits."""
-        now, ready = self._clock.now(), self.ready_in()
-        room = self._gate.room_in(now, tokens)
+        ready, room = self.ready_in(), self._room_in(tokens)
         if ready != 0.0 or room != 0.0:
             call.close()
             if ready is not None and room == inf:
@@ -435,27 +336,9 @@ class ResilientSummarizer:
             wait = None if ready is None else max(ready, room)
             raise SummarizerNotReady("no call goes through now", retry_after=wait)
         try:
-            return await self._paid(self._gate.count(now, tokens), 3 * self._settings.call_timeout, call)
+            return await self._paid(self._count(tokens), 3 * self._settings.call_timeout, call)
         finally:
             self._warn_of_caps()
-
-    async def _paid(self, call: Call, seconds: float, asked: Coroutine[Any, Any, Reply]) -> Reply:
-        """Return the reply to a call that was let through, and count what it cost, as the reply tells, else as we
-        estimate. Input is paid for where a reply came, also one that cannot serve."""
-        try:
-            reply = await call_within(seconds, asked)
-        except SummarizerRefused:
-            raise
-        except BaseException:
-            self._gate.correct(call, 0)
-            raise
-        said = plain_reply(reply)
-        if said.input_tokens is not None:
-            self._gate.correct(call, said.input_tokens)
-        call.output_tokens = said.output_tokens or estimate_text(said.text[:200_000])
-        self._figures.model_output_tokens += call.output_tokens
-        self._figures.model_cached_tokens += said.cached_tokens or 0
-        return reply
 
     async def _attempt(self, run: _Run) -> None:
         """Let a call through and count it, or raise `NotAdmitted`; check its reply."""
@@ -468,8 +351,17 @@ class ResilientSummarizer:
                 named = (json.dumps(value[:80], ensure_ascii=False) for value in run.unsupported[:12])
                 line = _UNSUPPORTED.format(values=", ".join(named))
             job = replace(job, instructions=f"{job.instructions}\n\n{line}")
-        is_summary = job.kind != "rules"  # another one says nothing of summaries, well or ill, and is no probe
-        call = self._gate.admit(now, estimate_text(job.prompt), may_probe=is_summary)
+
+        # A closed breaker lets the next attempt of a started job through, which has waited for its own `retry_after`,
+        # whatever others have met since. A request for rules says nothing of summaries, well or ill, and is no probe.
+        is_summary, tokens = job.kind != "rules", estimate_text(job.prompt)
+        if self._tripped and (self._quiet() or self._is_probing or not is_summary):
+            raise NotAdmitted("the breaker is open")
+        if self._room_in(tokens) != 0.0:
+            self._next = max(tokens, 1)
+            raise NotAdmitted("a cap on calls or input tokens has no room for it")
+        self._is_probing = self._tripped
+        call = self._count(tokens)
         run.calls += 1
         try:
             seconds = min(self._settings.call_timeout, run.deadline - now)
@@ -497,25 +389,100 @@ class ResilientSummarizer:
             is_final = error.args[:1] in ((Fault.KEY,), (Fault.NOT_FOUND,))
             is_final = is_final or not {401, 403, 404}.isdisjoint((status_code(error), status_code(error.__cause__)))
             is_missed = is_summary and not (refused and job.kind == "memory")
-            is_known = refused and job.range_hash in self._gate.refused and not self._gate.tripped
+            is_known = refused and job.range_hash in self._refused and not self._tripped
             if refused and run.kept.text:  # enough of it serves
-                self._gate.succeeded(call)
+                self._succeeded(call)
             elif not is_known and (is_missed or is_final):  # what is refused again says nothing of other contents
-                self._gate.refused |= {job.range_hash} if refused else set()
-                wait = retry_after_of(error)
-                if self._gate.failed(call, self._clock.now(), wait, at_once=is_final):
-                    self._warn(
-                        f"no summaries by {self._name}: {self._figures.last_error}. Views show stand-ins; it is asked "
-                        f"again after {max(wait, self._settings.breaker_cooldown):g} seconds{self._advice}"
-                    )
+                self._refused |= {job.range_hash} if refused else set()
+                self._failed(call, retry_after_of(error), at_once=is_final)
             raise
-        finally:
-            self._gate.ended(call)
+        finally:  # the next probe goes behind one that has proved nothing, such as one that was cancelled from outside
+            self._is_probing = self._is_probing and call.openings != self._openings
         if is_summary:
-            self._gate.succeeded(call)
+            self._succeeded(call)
+
+    async def _paid(self, call: Call, seconds: float, asked: Coroutine[Any, Any, Reply]) -> Reply:
+        """Return the reply to a call that was let through, and count what it cost, as the reply tells, else as we
+        estimate. Input is paid for where a reply came, also one that cannot serve."""
+        try:
+            reply = await call_within(seconds, asked)
+        except SummarizerRefused:
+            raise
+        except BaseException:
+            self._correct(call, 0)
+            raise
+        said = plain_reply(reply)
+        if said.input_tokens is not None:
+            self._correct(call, said.input_tokens)
+        call.output_tokens = said.output_tokens or estimate_text(said.text[:200_000])
+        self._figures.model_output_tokens += call.output_tokens
+        self._figures.model_cached_tokens += said.cached_tokens or 0
+        return reply
+
+    def _count(self, tokens: int) -> Call:
+        """Count a call that is about to be sent, of so many input tokens by our estimate."""
+        call = Call(self._clock.now(), tokens, self._openings)
+        self._spent.append(call)
+        self._next = 1
+        self._figures.model_calls += 1
+        self._figures.model_input_tokens += tokens
+        return call
+
+    def _correct(self, call: Call, tokens: int) -> None:
+        """Put what the provider reported in place of the estimate."""
+        self._figures.model_input_tokens += tokens - call.tokens
+        call.tokens = tokens
+
+    def _succeeded(self, call: Call) -> None:
+        if call.openings == self._openings:
+            self._failures, self._tripped, self._is_probing = 0, False, False
+        self._refused.clear()
+
+    def _failed(self, call: Call, retry_after: float, *, at_once: bool) -> None:
+        """Note a failed call; `at_once` opens the breaker without waiting for more. Warn where a closed one opens."""
+        now, cooldown = self._clock.now(), self._settings.breaker_cooldown
+        self._quiet_until = max(self._quiet_until, now + retry_after)
+        if call.openings != self._openings:
+            return
+        was_closed = not self._tripped
+        self._failures += 1
+        if self._tripped or at_once or self._failures >= self._settings.breaker_failures:
+            self._tripped, self._is_probing, self._failures, self._openings = True, False, 0, self._openings + 1
+            self._quiet_until = max(self._quiet_until, now + cooldown)
+            if was_closed:
+                self._warn(
+                    f"no summaries by {self._name}: {self._figures.last_error}. Views show stand-ins; it is asked "
+                    f"again after {max(retry_after, cooldown):g} seconds{self._advice}"
+                )
+
+    def _quiet(self) -> float:
+        """Return the seconds that the breaker stays open, or a single `retry_after` is waited for."""
+        return max(self._quiet_until - self._clock.now(), 0.0)
+
+    def _room_in(self, tokens: int | None = None) -> float:
+        """Return the seconds until the caps let a call through; inf for never in this session."""
+        return max(self._waits(tokens).values())
+
+    def _waits(self, tokens: int | None = None) -> dict[str, float]:
+        """Return the seconds until each cap, by its setting, may let a call through with so many input tokens, else the
+        next; inf for never in this session."""
+        now, figures, tokens = self._clock.now(), self._figures, self._next if tokens is None else max(tokens, 1)
+        hour_calls, hour_tokens, most_calls, most_tokens, most_cost = self._caps.values()
+        self._spent = [call for call in self._spent if call.at + 3600 > now]
+        later = self._spent[0].at + 3600 - now if self._spent else inf  # then the oldest counts no more
+        used = sum(call.tokens for call in self._spent) + tokens
+        cost = self._price.cost(figures.model_input_tokens, figures.model_output_tokens, figures.model_cached_tokens)
+        waits = (
+            later if len(self._spent) >= hour_calls else 0.0,
+            0.0 if used <= hour_tokens else later if tokens <= hour_tokens else inf,
+            inf if figures.model_calls >= most_calls else 0.0,
+            inf if figures.model_input_tokens + tokens > most_tokens else 0.0,
+            inf if cost >= most_cost else 0.0,
+        )
+        return dict(zip(self._caps, waits, strict=True))
 
     def _warn_of_caps(self) -> None:
-        for name, wait in self._gate.waits(self._clock.now()).items():
+        for name, wait in self._waits().items():
             if wait and name not in self._reached:
                 self._reached.add(name)
                 self._warn(

@@ -30,8 +30,13 @@ def said(at: int, text: str) -> Message:
 
 
 async def fill(context: SummarizingContext, messages: Iterable[Message], every: int = 0) -> None:
-    """Add the messages; with `every`, a view is asked for after the first and after each so many more."""
-    for at, message in enumerate(messages):
+    """Add the messages; with `every`, a view is asked for after the first and after each so many more, without it
+    they are added at once, which takes one commit. An ephemeral one would not wait for those before it."""
+    rows = list(messages)
+    if not every and not any(row.get("ephemeral") for row in rows):
+        await asyncio.gather(*map(context.add_message, rows))
+        return
+    for at, message in enumerate(rows):
         await context.add_message(message)
         if every and at % every == 0:
             await context.get_messages_for_request()
@@ -48,7 +53,9 @@ async def views(context: SummarizingContext, messages: Iterable[Message]) -> Asy
 async def begun(log: Iterable[Message] = (), *, every: int = 0, of: Any = small, **given: Any) -> AsyncIterator[Any]:
     """A context that was filled with this log; `given` are settings, and what `open_context` takes beside them."""
     options = {name: given.pop(name) for name in OPTIONS & given.keys()}
-    async with open_context(of(**given), **{"count_tokens": count, **options}) as context:
+    estimated = {"token_counter": "estimate"} if of is Settings else {}  # without the time that tiktoken takes to load
+    settings = of(**{**estimated, **given})
+    async with open_context(settings, **{"count_tokens": count, **options}) as context:
         await fill(context, log, every)
         yield context
 

@@ -135,13 +135,13 @@ async def test_a_counter_that_cannot_count_is_refused_at_open(count: Any):
 @pytest.mark.parametrize("change", ["equal", "appended", "edited", "inserted", "shortened"])
 async def test_a_replaced_log_keeps_the_summaries_of_what_stays(change: str):
     """And an equal one the whole view."""
-    log, summarizer = session(messages=150), Counting("mine")
+    log, summarizer = session(messages=120), Counting("mine")
     new = {
         "equal": log,
         "appended": [*log, user("more")],
-        "edited": [*log[:70], user("changed"), *log[71:]],
+        "edited": [*log[:50], user("changed"), *log[51:]],
         "inserted": [*log[:1], user("inserted"), *log[1:]],
-        "shortened": log[:90],
+        "shortened": log[:60],
     }[change]
     async with opened(log, summarizer=summarizer) as context:
         before = await context.get_messages_for_request()
@@ -194,13 +194,13 @@ async def test_read_only_reads_views_and_refuses_changes(tmp_path: Path):
 
 
 async def test_other_segment_sizes_at_reopening_start_the_header_anew(tmp_path: Path):
-    log, larger = session(messages=150), {"segment_min": 200, "segment_target": 400, "segment_max": 800}
+    log, larger = session(messages=130), {"segment_min": 200, "segment_target": 400, "segment_max": 800}
     for one, two in (({}, larger), (larger, {})):
         path = tmp_path / f"{len(one)}.db"
-        async with opened(log[:120], store=path, **one) as context:
+        async with opened(log[:110], store=path, **one) as context:
             await context.get_messages_for_request()
         async with opened(store=path, **two) as again:
-            async for view in views(again, log[120:]):
+            async for view in views(again, log[110:]):
                 assert cost(view) <= BUDGET
             ranges = list(dict.fromkeys((node.start, node.stop) for node in again.explain()))  # parts of a group once
             assert [start for start, _ in ranges[1:]] == [stop for _, stop in ranges[:-1]]
@@ -211,7 +211,7 @@ async def test_other_segment_sizes_at_reopening_start_the_header_anew(tmp_path: 
 
 async def test_max_messages_is_a_further_high_water():
     async with opened(max_tokens=100_000, max_messages=30) as context:
-        async for view in views(context, session(messages=200, size=40)):
+        async for view in views(context, session(messages=120, size=40)):
             assert len(view) <= 33  # a group is never split for it
         assert context.statistics().activations > 3
 
@@ -384,11 +384,11 @@ async def test_what_is_important_stays_whole_and_in_order(dialect: str):
 
 
 @pytest.mark.parametrize("asked_before", [True, False])
-@pytest.mark.parametrize("budget", [1_000, 3_000, 60_000])
+@pytest.mark.parametrize("budget", [1_000, 1_500, 60_000])
 async def test_compressing_never_makes_a_view_larger(budget: int, asked_before: bool):
-    log = [message for at in range(3) for message in (*failure("openai", f"c{at}"), *session(at, 30, size=25))]
+    log = [message for at in range(3) for message in (*failure("openai", f"c{at}"), *session(at, 20, size=25))]
     async with begun(max_tokens=budget) as context:
-        for some in (log[:5], log[5:60], log[60:]):
+        for some in (log[:5], log[5:40], log[40:]):
             await fill(context, some)
             for threshold in (1.0, 0.6, 0.0, 0.3):
                 if asked_before:
@@ -404,7 +404,7 @@ async def test_the_strategy_keeps_what_is_important_by_itself_within_its_share()
     async with begun(strategy="importance_based", max_tokens=4_000) as context:
         judge = Judge(context, budget=4_000, keeps=True)
         await judge.add(user("task"), assistant("ok"))
-        for at in range(120):
+        for at in range(110):
             await judge.add(*failure("openai", f"c{at}"), assistant(f"{at} " + "Looked at it. " * 10))
             if at % 20 == 0:
                 await judge.view()

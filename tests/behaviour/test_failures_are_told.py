@@ -29,7 +29,7 @@ REFUSED = "the provider refuses the key"
 async def fill(context: SummarizingContext, last: int = 60, first: int = 0) -> None:
     parts = (" ".join(f"step{at} looked at part {n} of the build" for n in range(20)) for at in range(first, last))
     log = (said(at, f"[{at}] {SECRET} {words}.") for at, words in enumerate(parts, first))
-    await contexts.fill(context, log, every=1)
+    await contexts.fill(context, log, every=3)
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -59,7 +59,7 @@ def on(server: ProviderServer, summarizer: str = "openai", **given: Any) -> Sett
 async def test_a_wrong_key_or_model_is_one_warning_and_ends_the_calls(caplog, tmp_path, summarizer, status):
     with serving_apart(lambda _: Answer(status)) as one:
         async with open_context(on(one, summarizer, store=tmp_path / "run.db", concurrency=1)) as context:
-            await fill(context)
+            await fill(context, 30)
             assert await context.wait_idle(60) is False, "all are missing"
             figures = context.statistics()
         assert len(one.requests) <= 2, "a summary, and standing rules at the same time"
@@ -192,22 +192,16 @@ HONEST = [
 ]
 
 INVENTED = [
-    *("src/app/lexer.py was changed as well", "the module `src/core/parser.rs` was changed"),
-    *("the job `.github.Workflow` was changed as well", "it took 1199 ms in the end", "it took 54 KB in the end"),
-    *("es dauerte 2.198 ms am Ende", "ポートは７７７７です", "all of it was done on 2031-07-19"),
-    *("the run began at 15:45 as planned", "the ticket for it is HAT-4711", "the commit for it is 3f2a9c2"),
-    *(
-        "python 3.12.4 is what it needs",
-        'he said "we can ship it on Monday" then',
-        "`rm -rf build` was run before that",
-    ),
-    *("the function parse_footer is the one", "see https://example.org/other for that"),
-    *("it was sent to kim@example.org then", "it was started with DEBUG=true there"),
-    *("it goes with --no-such-option in that place", "файл_другой.py was changed as well"),
-    *("функция_иная was changed as well", "src/配置文件.yaml was changed as well", "docs/größe.md was changed as well"),
-    *("修改了/src/app/lexer.py的文件", "it runs on node 18.18 in that place", "12,345 lines went by in that place"),
-    "all of it was done on 2026-05-09",
-]
+    "src/app/lexer.py was changed as well", "the module `src/core/parser.rs` was changed", "it took 1199 ms in the end",
+    "the job `.github.Workflow` was changed as well", "it took 54 KB in the end", "es dauerte 2.198 ms am Ende",
+    "ポートは７７７７です", "all of it was done on 2031-07-19", "the run began at 15:45 as planned",
+    "the ticket for it is HAT-4711", "the commit for it is 3f2a9c2", "python 3.12.4 is what it needs",
+    'he said "we can ship it on Monday" then', "`rm -rf build` was run before that", "all was done on 2026-05-09",
+    "the function parse_footer is the one", "see https://example.org/other for that", "it runs on node 18.18 now",
+    "it was sent to kim@example.org then", "it was started with DEBUG=true there", "docs/größe.md was changed too",
+    "it goes with --no-such-option in that place", "файл_другой.py was changed as well", "12,345 lines went by there",
+    "src/配置文件.yaml was changed as well", "修改了/src/app/lexer.py的文件", "функция_иная was changed as well",
+]  # fmt: skip
 
 
 async def summarized(*replies: Any) -> tuple[str, Any, list[SummaryJob]]:

@@ -86,7 +86,7 @@ async def test_the_ledger_is_exact_and_every_view_has_the_newest_texts_whatever_
     async with begun([user("Tidy the tree. Never touch vendor.")], ledger_share=0.1) as context:
         for number in range(60):
             await fill(context, work.turn(number))
-            for budget in (150, 900):
+            for budget in (150, 900) if number % 6 == 5 else ():
                 assert cost(await context.get_messages_for_request(budget)) <= budget
             view = await context.get_messages_for_request()
             assert work.missing(view) == []

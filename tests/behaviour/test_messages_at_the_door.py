@@ -176,7 +176,7 @@ async def test_a_tools_result_cannot_close_the_fence_of_a_search_over_mcp(closin
 
 
 @given(st.lists(st.text(st.sampled_from("#\\ \n\r\x0b\u2028a"), max_size=40), min_size=8, max_size=8))
-@settings(max_examples=15, deadline=None, phases=[Phase.explicit, Phase.generate])
+@settings(max_examples=10, deadline=None, phases=[Phase.explicit, Phase.generate])
 async def test_nothing_that_is_said_can_forge_a_label_of_what_a_model_reads(said: list[str]):
     model = ScriptedSummarizer(lambda job: "none" if job.kind == "rules" else "## Done\n- read a page")
     sizes = {"segment_min": 40, "segment_target": 80, "segment_max": 200, "summary_max_tokens": 16}

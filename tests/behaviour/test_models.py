@@ -1,5 +1,6 @@
 """A user's files of settings and of models; prices, windows and prompt caches of models, and what calls cost."""
 
+import itertools
 from datetime import date
 from functools import partial
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 
 from summarizing_context import Settings, SettingsError, SummarizingContext, SummaryReply, load_models
 from summarizing_context.testing import ScriptedSummarizer, default_summary
-from tests.behaviour.contexts import Clock, Provider, begun, said
+from tests.behaviour.contexts import TINY, Clock, Provider, begun, said
 from tests.laws.builders import Message, session, user
 
 OURS = load_models()
@@ -99,22 +100,23 @@ def test_each_row_that_is_wrong_is_told_with_its_place(tmp_path: Path, text: str
 @pytest.mark.parametrize(
     ("model", "cached", "counted", "dollars"),
     [
-        ("m-1-2026-01-01", 250, 250, 1_000 * 2 + 100 * 8),
-        # what cannot be true is not counted
-        *(("claude-haiku-4-5", cached, 0, 1_000 * 1 + 100 * 5) for cached in (-5, 1_001, True, "9", 2.5)),
-        *((model, 0, 0, None) for model in ("model-of-mine", None)),
+        ("m-1-2026-01-01", [250], 250, 1_000 * 2 + 100 * 8),
+        ("claude-haiku-4-5", [-5, 1_001, True, "9", 2.5], 0, 1_000 * 1 + 100 * 5),  # what cannot be true
+        *((model, [0], 0, None) for model in ("model-of-mine", None)),
     ],
 )
 async def test_the_cost_of_a_session_is_that_of_the_tokens_it_counted(model, cached, counted, dollars, tmp_path):
-    usage = {"input_tokens": 1_000, "output_tokens": 100, "cached_tokens": cached}
-    summarizer: Any = ScriptedSummarizer(lambda job: SummaryReply(default_summary(job), **usage))
+    told, usage = itertools.cycle(cached), {"input_tokens": 1_000, "output_tokens": 100}
+    summarizer: Any = ScriptedSummarizer(
+        lambda job: SummaryReply(default_summary(job), cached_tokens=next(told), **usage)
+    )
     summarizer.model = model
     given = {"max_tokens": 4_000, "count_tokens": None, "summarizer": summarizer, "prices": written(tmp_path, TABLE)}
-    async with begun(session(7, 80), of=Settings, **given) as context:
+    async with begun(session(7, 60), of=Settings, **TINY, **given) as context:
         await context.wait_idle(120)
         found = context.statistics()
     calls = found.model_calls
-    assert calls > 1
+    assert calls >= max(2, len(cached))
     assert (found.model_input_tokens, found.model_cached_tokens) == (1_000 * calls, counted * calls)
     assert found.estimated_cost == (None if dollars is None else pytest.approx(calls * dollars / 1e6))
 
@@ -125,7 +127,7 @@ def asking(model: str = "claude-opus-5-5", lifetime: float | str | None = None, 
 
 
 opened = partial(
-    begun, of=Settings, count_tokens=None, token_counter="estimate", reserved_output=0, safety_margin=0,
+    begun, of=Settings, count_tokens=None, reserved_output=0, safety_margin=0,
     segment_min=200, segment_target=400, segment_max=800,
 )  # fmt: skip
 
@@ -208,14 +210,14 @@ async def test_what_the_provider_told_is_counted_and_priced_beside_a_plain_clien
 
 async def test_views_cost_less_than_the_whole_history_until_its_window_is_full():
     """Without a word of the provider, what was read is estimated by beginning and clock."""
-    async with opened(max_tokens=8_000) as context, opened(max_tokens=8_000) as silent:
-        found = await asked(context, chat(230), asking(window=30_000))
-        estimate = await asked(silent, chat(230), asking(window=30_000), tells=False)
+    async with opened(max_tokens=7_000) as context, opened(max_tokens=7_000) as silent:
+        found = await asked(context, chat(190), asking(window=25_000))
+        estimate = await asked(silent, chat(190), asking(window=25_000), tells=False)
         figures = context.statistics()
     assert figures.activations > 2
-    assert figures.history_tokens > 30_000
+    assert figures.history_tokens > 25_000
     assert 50 < found.plain_requests < found.requests
-    assert found.plain_input_tokens + found.plain_read_tokens + found.plain_written_tokens <= 30_000 * found.requests
+    assert found.plain_input_tokens + found.plain_read_tokens + found.plain_written_tokens <= 25_000 * found.requests
     assert 0 < found.compared_cost < min(found.plain_cost, found.cost)
     assert (found.reported, estimate.reported, estimate.requests) == (found.requests, 0, found.requests)
     assert estimate.read_tokens == pytest.approx(found.read_tokens, rel=0.05)

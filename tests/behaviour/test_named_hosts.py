@@ -29,7 +29,8 @@ from tests.providers.test_ask_command import JUDGE, WRITER, answering, kind_of
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789")
-    write_transcript(tmp_path / "run.jsonl", demo_session()[:20])
+    monkeypatch.setenv("SUMMARIZING_CONTEXT_TOKEN_COUNTER", "estimate")
+    write_transcript(tmp_path / "run.jsonl", demo_session()[:14])
 
 
 @pytest.fixture
@@ -72,7 +73,7 @@ def asked(server: ProviderServer) -> set[str]:
     ],
 )
 def test_a_command_with_a_model_asks_only_the_base_url(provider, words, strayed, capsys):
-    write_transcript(Path("other.jsonl"), demo_session()[2:20])
+    write_transcript(Path("other.jsonl"), demo_session()[2:14])
     kept_prompt(test_ask_command.MINE, Path("mine"))
     with serving_apart(answering) as server:
         url = f"{server.root}/v1" if provider == "openai" else server.root
@@ -225,7 +226,9 @@ def test_a_damaged_file_of_the_folder_is_redone_or_named_with_its_line_and_the_w
             if ask(server) != 0:
                 told = capsys.readouterr().err
                 assert f"error: {path}:" in told, left
-                assert any(way in told for way in ("delete it", "new folder", "fetch the file again")), told
+                assert any(way in told for way in ("take it out", "delete it", "new folder", "fetch the file again")), (
+                    told
+                )
             path.write_bytes(whole)
         questions.unlink()
         assert ask(server) == 0

@@ -8,8 +8,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
-from anthropic import AsyncAnthropic
 
 from summarizing_context import Settings, SettingsError, SummarizingContext, message_text_parts, open_context
 from summarizing_context.contrib.proxy.server import ProxySettings, make_app
@@ -46,15 +46,13 @@ def texts(view: list[Message]) -> list[str]:
 
 async def play(context: SummarizingContext, server: ProviderServer, rows: list[Message]) -> list[list[Message]]:
     """Add the rows of a session, and send the view before each answer of the model. Return the views."""
-    views = []
-    async with AsyncAnthropic(base_url=server.root, api_key="sk-test", max_retries=0) as client:
+    views, sent = [], {"model": MODEL, "max_tokens": 500, "system": SYSTEM, "tools": TOOLS}
+    async with httpx.AsyncClient(base_url=server.root, headers={"anthropic-beta": BETA}, trust_env=False) as client:
         for row in rows:
             if row["role"] == "assistant":
                 views.append(view := await view_of(context))
                 assert view[0]["content"] == SYSTEM
-                await client.beta.messages.create(
-                    model=MODEL, max_tokens=500, system=SYSTEM, messages=view[1:], tools=TOOLS, betas=[BETA]
-                )
+                (await client.post("/v1/messages", json={**sent, "messages": view[1:]})).raise_for_status()
             await context.add_message(row)
             await context.wait_idle(5)
     return views
@@ -166,7 +164,7 @@ async def test_a_block_survives_a_restart_and_is_paid_once(tmp_path: Path):
 
 
 async def test_without_a_block_views_are_as_ever_and_never_wait(caplog: pytest.LogCaptureFixture):
-    views, rows = [], session(14)
+    views, rows = [], session(10)
     for native, ending in (("off", "whole"), ("prefer", "whole"), ("prefer", "stall")):
         provider = Compacting(fails=lambda ending=ending: Answer(500, body=b"{}", ending=ending))
         caplog.clear()
@@ -186,7 +184,7 @@ async def test_another_provider_or_model_reads_summaries(tmp_path: Path):
     """So does the next view of a session where the setting is switched off."""
     async with serving(Compacting()) as server:
         async with opened(server, store=tmp_path / "s.db") as context:
-            await play(context, server, session(25))
+            await play(context, server, session(16))
             assert block_of(await view_of(context)) is not None
             for name, model in (("openai", MODEL), ("anthropic", "claude-haiku-5-5")):
                 view = await view_of(context, 6_000, Provider(name, model, context_window=11_096))

@@ -16,7 +16,7 @@ import pytest
 from summarizing_context import Settings, open_context
 from summarizing_context.cli import main
 from summarizing_context.errors import DamagedMessageError
-from tests.behaviour.contexts import begun, said
+from tests.behaviour.contexts import begun, fill, said
 from tests.behaviour.killed import run
 from tests.contract.store_builders import bytes_beside, sql
 from tests.docs import documents
@@ -34,8 +34,9 @@ LOG = [said(number, f"look at src/mod{number}.py") for number in range(20)]
 
 async def test_a_hundred_sessions_that_add_at_once_lose_nothing(tmp_path: Path):
     async def one(session: str) -> None:
-        async with begun(LOG, of=Settings, store=tmp_path / "run.db", session_id=session, token_counter="estimate"):
-            pass
+        async with begun(of=Settings, store=tmp_path / "run.db", session_id=session) as context:
+            for at in range(0, len(LOG), 4):
+                await fill(context, LOG[at : at + 4])
 
     names = [f"s{number}" for number in range(100)]
     await asyncio.wait_for(asyncio.gather(*map(one, names)), PATIENCE)
@@ -60,7 +61,7 @@ async def test_an_add_waits_while_another_process_has_the_file_locked_for_longer
 async def test_a_deletion_that_is_killed_leaves_a_file_that_purge_puts_in_order(tmp_path: Path):
     store, draw = tmp_path / "run.db", random.Random(7)
     words = (" ".join(f"secret{draw.randrange(100_000)}" for _ in range(20)) for _ in range(800))
-    given: dict[str, Any] = {"of": Settings, "store": store, "token_counter": "estimate", "count_tokens": None}
+    given: dict[str, Any] = {"of": Settings, "store": store, "count_tokens": None}
     async with begun(session_id="long", **given) as long:
         await long.set_messages([said(at, f"secret {text}") for at, text in enumerate(words)])
     delete = ["sessions", "delete", "long", "--store", str(store), "--yes"]
@@ -71,6 +72,7 @@ async def test_a_deletion_that_is_killed_leaves_a_file_that_purge_puts_in_order(
         ):
             while deletion.returncode is None and await other.search("secret", scope="all"):
                 await other.add_message(LOG[0])
+                await asyncio.sleep(0.01)
             if deletion.returncode is None:
                 deletion.kill()
             await deletion.wait()

@@ -59,7 +59,7 @@ def writer(store: Path) -> Iterator[tuple[subprocess.Popen[str], Callable[[str],
 
 async def texts(store: Path, *added: str) -> list[object]:
     """What the session holds once this was added."""
-    given = {"store": str(store), "session_id": "s", "token_counter": "estimate", "count_tokens": None}
+    given = {"store": str(store), "session_id": "s", "count_tokens": None}
     async with begun(map(user, added), of=Settings, **given) as context:
         return [message["content"] for message in await context.get_messages()]
 
@@ -120,7 +120,7 @@ def places(request: pytest.FixtureRequest, tmp_path: Path) -> list[str]:
 
 def opened(store: str, model: ScriptedSummarizer | None = None, log: Any = ()) -> Any:
     given = {"store": store, "session_id": "s1", "project": "garden", "max_tokens": 1_500, "count_tokens": None}
-    return begun(log, of=Settings, token_counter="estimate", summarizer=model, **given)
+    return begun(log, of=Settings, summarizer=model, **given)
 
 
 LOG = [said(at, "of the tulip. " + "word " * 60) for at in range(30)]

@@ -1,6 +1,7 @@
 """Drilling down and recalling: nodes and ranges page by page; a page about a query; tools of recall and of memory."""
 
 import asyncio
+import itertools
 import json
 import random
 import re
@@ -48,14 +49,15 @@ def odd(text: str) -> int:
 
 
 @pytest.mark.parametrize(
-    ("dialect", "most", "counter"),
-    [*((dialect, most, count) for dialect in DIALECTS for most in (70, 200, 2_000)), ("openai", 1_500, odd)],
+    ("dialect", "sizes", "counter"),
+    [*((dialect, (70, 200, 2_000), count) for dialect in DIALECTS), ("openai", [1_500], odd)],
 )
-async def test_pages_in_full_together_hold_every_text_of_the_range(dialect: str, most: int, counter: Any):
+async def test_pages_in_full_together_hold_every_text_of_the_range(dialect: str, sizes: Any, counter: Any):
     """And each stays within its tokens, whatever the counter counts."""
-    log, rng = session(5, 60, dialect=dialect), random.Random(most)
+    log, rng = session(5, 60, dialect=dialect), random.Random(7)
     async with opened(log, count_tokens=counter, max_tokens=10**9 if counter is odd else 2_000) as context:
-        for start, stop in [(0, len(log)), *[sorted(rng.sample(range(len(log) + 1), 2)) for _ in range(3)]]:
+        ranges = [(0, len(log)), *[sorted(rng.sample(range(len(log) + 1), 2)) for _ in range(3)]]
+        for most, (start, stop) in itertools.product(sizes, ranges):
             found = await pages(context, (start, stop), "full", most)
             assert max(counter(page.text) for page in found) <= most
             assert (found[0].start, found[-1].stop) == (start, stop)
@@ -278,18 +280,16 @@ async def test_a_small_request_or_a_search_that_fails_costs_no_view_and_no_page(
         assert SAID in (await context.get_messages_for_request())[-1]["content"]
 
 
-@pytest.mark.parametrize(
-    ("newest", "setting"),
-    [
-        *((user(said), "auto") for said in ("Go on, please?", "And the zebra in Timbuktu?", "Cited data, no orders!")),
-        *((user(QUESTION["content"].replace("?", ".")), "auto"), (assistant(QUESTION["content"]), "auto")),
-        (QUESTION, "off"),
-    ],
-)
-async def test_what_says_little_or_nothing_known_or_asks_nothing_has_no_page(newest: Any, setting: str):
-    async with recalling(recall_include=setting) as context:
-        await context.add_message(newest)
-        assert (await context.get_messages_for_request())[-1] == newest
+async def test_what_says_little_or_nothing_known_or_asks_nothing_has_no_page():
+    asked = QUESTION["content"]
+    said = ("Go on, please?", "And the zebra in Timbuktu?", "Cited data, no orders!", asked.replace("?", "."))
+    for setting, rows in (("auto", [*map(user, said), assistant(asked)]), ("off", [QUESTION])):
+        async with recalling(recall_include=setting) as context:
+            here = await context.checkpoint()
+            for newest in rows:
+                await context.add_message(newest)
+                assert (await context.get_messages_for_request())[-1] == newest
+                await context.restore(here)
 
 
 # The tools, as a host without an adapter uses them.

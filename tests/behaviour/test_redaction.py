@@ -57,7 +57,7 @@ class Outside:
         pytest.importorskip("numpy")
         self.heard: list[str] = []
         self.kinds: list[str] = []
-        self.failed = anyio.Event()
+        self.failed, self.embedded = anyio.Event(), anyio.Event()
 
     async def summarize(self, job: Any) -> str:
         self.heard += [job.instructions, job.content]
@@ -67,6 +67,7 @@ class Outside:
     async def embed(self, texts: list[str]) -> list[list[float]]:
         self.heard += texts
         self.kinds.append("embedding")
+        self.embedded.set()
         return [[1.0, float(len(text))] for text in texts]
 
     def emit(self, name: str, data: Any) -> None:
@@ -117,6 +118,18 @@ async def test_no_part_of_a_secret_leaves_by_any_way():
     assert {"segment", "rollup", "embedding"} <= set(outside.kinds)
     assert [text for text in outside.heard if MATERIAL.search(text)] == []
     assert sum(text.count("[block]") + text.count("[token]") for text in outside.heard) > 20
+
+
+async def test_a_question_that_is_cut_within_a_secret_is_not_embedded_with_it():
+    outside, said = Outside(), f"Which host has this key?\n{KEY}\nIt was the second."
+    async with outside.begun(redact=Taking(), memory_include="auto") as context:
+        await context.memory.store("The second host is called Elm.")
+        at = said.index("MATERIAL07")  # joined by lines, an empty one stands there
+        await fill(context, [texts(said[:at], said[at:])[0], assistant("I look.")], every=1)
+        with anyio.fail_after(20):
+            await outside.embedded.wait()
+    assert any("Which host" in text for text in outside.heard)
+    assert [text for text in outside.heard if MATERIAL.search(text)] == []
 
 
 SECRET_RULES = [

@@ -1,5 +1,6 @@
 """What a summarizer is asked with, and what becomes of its replies: their length, thinking in them, the public fake."""
 
+import itertools
 import json
 from typing import Any
 
@@ -8,10 +9,15 @@ import pytest
 from summarizing_context import Settings, SummarizerError, SummaryJob
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.testing import ScriptedSummarizer, range_name
-from tests.behaviour.contexts import begun, said
+from tests.behaviour.contexts import TINY, begun, said
 from tests.laws.builders import assistant, user
 from tests.laws.summarizers import Counting
 from tests.talk import Talk
+
+
+def letters(number: int) -> str:
+    """A word of its own for each number; what looks like a value would be looked up in what was read."""
+    return "".join("abcdefghij"[int(digit)] for digit in str(number))
 
 
 class Full(Counting):
@@ -19,7 +25,7 @@ class Full(Counting):
 
     async def answer(self, job: SummaryJob) -> str:
         self.jobs.append(job)
-        words = [word for word in job.content.split() if word.startswith("word")]
+        words = [word for word in job.content.split() if word.startswith("x")]
         lines = ["## Done"]
         for at in range(0, len(words), 5):
             line = f"- did {' and '.join(words[at : at + 5])}"
@@ -29,13 +35,13 @@ class Full(Counting):
         return "\n".join(lines)
 
 
-@pytest.mark.parametrize(("budget", "turns"), [(3_000, 130), (4_000, 180), (6_000, 260), (16_000, 300)])
+@pytest.mark.parametrize(("budget", "turns"), [(3_000, 45), (6_000, 75), (16_000, 90)])
 async def test_a_reply_as_long_as_it_was_asked_for_is_taken(budget: int, turns: int):
     model = Full("full/1")
-    given = {"max_tokens": budget, "token_counter": "estimate", "idle_after": "never", "count_tokens": None}
+    given = {"max_tokens": budget, "idle_after": "never", "count_tokens": None}
     async with begun(of=Settings, summarizer=model, **given) as context:
         for turn in range(turns):
-            await context.add_message(said(turn, " ".join(f"word{turn * 61 + word}" for word in range(60))))
+            await context.add_message(said(turn, " ".join(f"x{letters(turn * 180 + word)}" for word in range(180))))
             assert await context.wait_idle(60)
             await context.get_messages_for_request()
         assert {job.kind for job in model.jobs} >= {"segment", "rollup"}
@@ -77,7 +83,7 @@ async def test_a_segments_request_holds_the_opening_request_and_the_newest_words
 
 # Thinking stays out of summaries: that of the model that writes them, in any form, and the agent's unless asked.
 
-SUMMARY = "## State and next step\n- The server listens on port 8443, and all of it is well.\n"
+SUMMARY = "## State and next step\n- The server listens on port 8443, and all of it is well by {}.\n"
 CHANNEL = "<|channel|>{}<|message|>"
 FORMS = {  # of a reply: § is reasoning, ¶ the summary
     "a tag": "<think>\n§\n</think>\n¶",
@@ -110,13 +116,13 @@ FORMS = {  # of a reply: § is reasoning, ¶ the summary
 }
 
 
-async def told(reply: str, said: str = "It is read. ") -> tuple[str, str]:
-    """Return a view of a session whose summaries are all answered so, and its summaries."""
-    summarizer = ScriptedSummarizer(lambda job: "none" if job.kind == "rules" else reply)
+async def told(*replies: str, said: str = "It is read. ", sizes: Any = TINY) -> tuple[str, str]:
+    """Return a view of a session whose summaries are answered by these in turn, and its summaries."""
+    turn = itertools.cycle(replies)
+    summarizer = ScriptedSummarizer(lambda job: "none" if job.kind == "rules" else next(turn))
     steps = ((user(f"Step {at}: port 8443. " + "Read it. " * 30), assistant(said * 30)) for at in range(16))
-    given = {"token_counter": "estimate", "idle_after": "never", "attempts": 1, "count_tokens": None}
-    log = [row for step in steps for row in step]
-    async with begun(log, of=Settings, max_tokens=2_500, summarizer=summarizer, **given) as context:
+    given = {"max_tokens": 2_500, "idle_after": "never", "attempts": 1, "count_tokens": None, **sizes}
+    async with begun(itertools.chain(*steps), of=Settings, summarizer=summarizer, **given) as context:
         await context.compact()
         await context.wait_idle(30)
         await context.compact()
@@ -124,12 +130,14 @@ async def told(reply: str, said: str = "It is read. ") -> tuple[str, str]:
         return view, "\n".join(node.text for node in context.summaries())
 
 
-@pytest.mark.parametrize("form", FORMS)
-async def test_a_models_reasoning_is_no_part_of_its_summary(form: str):
+@pytest.mark.parametrize("at", range(0, len(FORMS), 9))
+async def test_a_models_reasoning_is_no_part_of_its_summary(at: int):
+    forms = dict(itertools.islice(FORMS.items(), at, at + 9))
     reasoning = "The user wants me to summarize this. ZZREASONING. Wait, let me look again."
-    view, summaries = await told(FORMS[form].replace("§", reasoning).replace("¶", SUMMARY))
-    assert "ZZREASONING" not in view
-    assert SUMMARY.strip() in summaries
+    replies = (form.replace("§", reasoning).replace("¶", SUMMARY.format(name)) for name, form in forms.items())
+    view, summaries = await told(*replies)
+    assert "ZZREASONING" not in view + summaries
+    assert [name for name in forms if SUMMARY.format(name).strip() not in summaries] == []
 
 
 async def test_a_reply_of_reasoning_alone_is_no_summary_and_a_summary_may_name_such_tags():
@@ -137,7 +145,7 @@ async def test_a_reply_of_reasoning_alone_is_no_summary_and_a_summary_may_name_s
         assert "ZZREASONING" not in (await told(reply))[0]
     lines = "- It strips <think> tags, then `</think>`, from List<Thought>.\n- Port 8443 is as it was."
     lines += "\n- It splits at `</think>\\n` by `(<think>.*?)</think>` too."
-    assert lines in (await told(f"## Done\n{lines}", f"{lines}\n"))[1]
+    assert lines in (await told(f"## Done\n{lines}", said=f"{lines}\n", sizes={}))[1]
 
 
 @pytest.mark.parametrize("wanted", [False, True])

@@ -148,12 +148,12 @@ async def test_of_rules_that_conflict_all_surfaces_say_the_same(language: str, b
     model = None if by == "cues" else reader(tell)
     kept = {"store": tmp_path / "a.db", "project": "p"}
     async with begun(**kept, memory_extract=True, summarizer=model) as context:
-        early = [user("Build it."), assistant("ok"), user(first), assistant("ok"), *session(5, 40, size=40)]
+        early = [user("Build it."), assistant("ok"), user(first), assistant("ok"), *session(5, 20, size=40)]
         if by == "two calls":
             await fill(context, *early)
             assert [rule.ended_by for rule in context.standing_rules()] == [None]
             early = []
-        await fill(context, *early, user(second), assistant("ok"), *session(7, 80, size=40))
+        await fill(context, *early, user(second), assistant("ok"), *session(7, 50, size=40))
         rules = context.standing_rules()
         held = {rule.quote.rstrip(".") for rule in rules if rule.ended_by is None}
         assert second.rstrip(".") in held
@@ -297,9 +297,9 @@ SHAPES = [
 async def test_only_what_stands_outside_of_a_clients_tags_becomes_a_rule(tag: str, shape: str):
     in_blocks = [{"type": "text", "text": text} for text in (f"<{tag}>", ORDER, f"</{tag}>", WORDS)]
     said = user(in_blocks if shape == "blocks" else shape.format(tag=tag, order=ORDER, words=WORDS))
-    steps = [(assistant(f"step {at} is done, it took a while " * 8), user(f"go on with step {at}")) for at in range(20)]
+    steps = [(assistant(f"step {at} is done, it took a while " * 8), user(f"go on with step {at}")) for at in range(8)]
     log = [user("hello"), assistant("hello"), said, *(each for step in steps for each in step)]
-    async with begun(log, every=2, of=tiny, count_tokens=None) as context:
+    async with begun(log, of=tiny, count_tokens=None) as context:
         await context.compact()
         view = await context.get_messages_for_request()
         assert said not in view
@@ -408,7 +408,7 @@ async def test_nothing_in_a_hosts_envelope_is_an_order_nor_read_as_the_users():
     dice, model = random.Random(7), reader(lambda number, text: "")
     small = {"segment_min": 50, "segment_target": 100, "segment_max": 400, "summary_max_tokens": 16}
     async with begun(of=Settings, start_at=0.0, **small, summarizer=model, count_tokens=None) as context:
-        for _ in range(200):
+        for _ in range(100):
             rows = user(f"Go on with the parser.\n{envelope(dice)}"), assistant("It is done. " * 20)
             await contexts.fill(context, rows)
             assert [rule.quote for rule in context.standing_rules()] == []

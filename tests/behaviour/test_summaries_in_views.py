@@ -99,7 +99,7 @@ ACTIVATIONS: dict[str, tuple[Callable[[Any], Awaitable[Any]], int, dict[str, Any
 
 @pytest.mark.parametrize(("ask", "messages", "settings"), ACTIVATIONS.values(), ids=ACTIVATIONS)
 async def test_every_activation_waits_until_no_stand_in_is_shown(ask: Any, messages: int, settings: dict[str, Any]):
-    given = {"of": Settings, "token_counter": "estimate", "count_tokens": None, "max_wait": 3_600, **settings}
+    given = {"of": Settings, "count_tokens": None, "max_wait": 3_600, **settings}
     async with begun(session(messages=messages), summarizer=(model := Held()), **given) as context:
         waiting = asyncio.ensure_future(ask(context))
         for _ in range(100):

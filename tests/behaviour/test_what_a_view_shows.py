@@ -3,7 +3,7 @@
 import random
 import re
 from base64 import b64encode
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -36,27 +36,35 @@ async def test_the_first_request_stands_before_the_summaries_and_the_newest_mess
     assert last.stable_prefix_messages == len(view)
 
 
-@pytest.mark.parametrize("share", [0.3, 0.45, 0.5, 0.55, 0.6])
-@pytest.mark.parametrize("steps", [4, 60])
-async def test_what_was_just_read_is_whole_wherever_it_fits_beside_the_header(steps: int, share: float):
-    def step(id: str, tokens: int) -> list[Message]:
-        return [call("openai", (id, "read_file", {})), result("openai", id, words(random.Random(id), tokens))]
+def reading(id: int | str, tokens: int) -> list[Message]:
+    """A call that reads a file, and its result."""
+    text = words(random.Random(id), tokens)
+    return [call("openai", (f"c{id}", "read_file", {})), result("openai", f"c{id}", text)]
 
-    log = [user("Mend the importer."), *(message for at in range(steps) for message in step(f"c{at}", 120))]
-    async with begun(log, every=1, max_tokens=4_000) as context:
-        for message in (*step("new", int(share * 4_000)), assistant("I have read it.")):
-            await context.add_message(message)
-            assert (await context.get_messages_for_request())[-1] == message
-        assert bool(context.activations()) == (steps == 60)
+
+def at_work(steps: int, **given: Any) -> Any:
+    """A session of 4,000 tokens in which so many files were read."""
+    log = [user("Mend the importer."), *(row for at in range(steps) for row in reading(at, 120))]
+    return begun(log, every=1, max_tokens=4_000, **given)
+
+
+@pytest.mark.parametrize("steps", [4, 60])
+async def test_what_was_just_read_is_whole_wherever_it_fits_beside_the_header(steps: int):
+    async with at_work(steps) as context:
+        here = await context.checkpoint()
+        for share in (0.3, 0.45, 0.5, 0.55, 0.6):
+            for message in (*reading("new", int(share * 4_000)), assistant("I have read it.")):
+                await context.add_message(message)
+                assert (await context.get_messages_for_request())[-1] == message
+            is_whole = await context.get_messages_for_request() == await context.get_messages()
+            assert is_whole == (steps == 4), share
+            await context.restore(here)
 
 
 @pytest.mark.parametrize("steps", [4, 60])
 async def test_what_was_just_read_and_fits_nowhere_takes_what_an_activation_may_leave(steps: int):
-    log = [user("Mend the importer.")]
-    for at in range(steps):
-        log += [call("openai", (f"c{at}", "read_file", {})), result("openai", f"c{at}", words(random.Random(at), 120))]
     file = words(random.Random(0), 6_000)
-    async with begun(log, every=1, max_tokens=4_000) as context:
+    async with at_work(steps) as context:
         await fill(context, (call("openai", ("new", "read_file", {})), result("openai", "new", file)))
         view = await context.get_messages_for_request()
         assert file.startswith(str(view[-1]["content"]).partition("[…")[0].strip())
@@ -69,17 +77,14 @@ async def test_what_was_just_read_and_fits_nowhere_takes_what_an_activation_may_
 
 
 async def test_a_long_message_is_cut_the_same_after_the_high_water_was_changed(tmp_path: Path):
-    log = [user("Mend the importer.")]
-    for at in range(60):
-        log += [call("openai", (f"c{at}", "read_file", {})), result("openai", f"c{at}", words(random.Random(at), 120))]
-    kept = {"max_tokens": 4_000, "store": tmp_path / "run.db", "session_id": "one"}
-    async with begun(log, every=1, high_water=0.7, **kept) as context:
+    kept = {"store": tmp_path / "run.db", "session_id": "one"}
+    async with at_work(60, high_water=0.7, **kept) as context:
         assert context.activations()
         await fill(context, [user(words(random.Random(0), 6_000))])
         view = await context.get_messages_for_request()
         assert context.last_view.activation is None
     for high_water in (0.9, 0.7):
-        async with begun(high_water=high_water, **kept) as context:
+        async with begun(high_water=high_water, max_tokens=4_000, **kept) as context:
             assert await context.get_messages_for_request() == view
 
 
@@ -87,13 +92,10 @@ async def test_a_long_message_is_cut_the_same_after_the_high_water_was_changed(t
 async def test_results_of_one_step_are_whole_in_any_order_and_a_growing_budget_is_no_reason_to_activate(
     sizes: tuple[int, int],
 ):
-    log = [user("Mend the importer.")]
-    for at in range(20):
-        log += [call("openai", (f"c{at}", "read_file", {})), result("openai", f"c{at}", words(random.Random(at), 120))]
     for tokens, whole in ((sizes, True), ((1_200, 2_900), False)):
         made = call("openai", ("a", "read_file", {}), ("b", "read_file", {}))
         results = [result("openai", id, words(random.Random(id), each)) for id, each in zip("ab", tokens, strict=True)]
-        async with begun(log, every=1, max_tokens=4_000) as context:
+        async with at_work(20) as context:
             await fill(context, (made, *results))
             assert ((await context.get_messages_for_request())[-3:] == [made, *results]) == whole
             before = len(context.activations())
@@ -183,13 +185,12 @@ def attack(rng: random.Random, dialect: str, at: int) -> list[Message]:
     return [*tools, [reminder, hook, chatter][at % 3], assistant(f"Done with {at}. {FORGET}")]
 
 
-@pytest.mark.parametrize(("dialect", "budget", "rounds"), [("anthropic", 4_000, 200), ("openai", 8_000, 200)])
-async def test_rules_stated_once_survive_hundreds_of_rounds_of_attacks(dialect: str, budget: int, rounds: int):
-    rng = random.Random(3)
+async def test_rules_stated_once_survive_hundreds_of_rounds_of_attacks():
+    rng, rounds = random.Random(3), 200
     said = [user("Build the shop."), assistant("ok"), user(" ".join(RULES)), assistant("ok")]
-    async with pinning(said, max_tokens=budget) as context:
+    async with pinning(said, max_tokens=4_000) as context:
         for at in range(rounds):
-            await fill(context, attack(rng, dialect, at))
+            await fill(context, attack(rng, ("anthropic", "openai")[at % 2], at))
             if at == 120:
                 await context.add_message(user("From now on answer in Spanish."))
             if at % 10 == 0:
@@ -321,7 +322,7 @@ async def test_a_critical_message_stays_beside_a_newest_one_that_is_cut(thought:
     log += [{"role": "user", "content": [text("never forget", 150)], "critical": True}, assistant([text("no", 1)])]
     log += [user([text("go on", 1)]), *(row for number in range(24) for row in writing(number))]
     log += writing(24, thought, written)
-    async with begun(log, of=Settings, max_tokens=4_000, token_counter="estimate", count_tokens=None) as context:
+    async with begun(log, of=Settings, max_tokens=4_000, count_tokens=None) as context:
         await context.compact()
         view = await context.get_messages_for_request()
     assert "never forget " * 150 in str(view)
@@ -329,8 +330,7 @@ async def test_a_critical_message_stays_beside_a_newest_one_that_is_cut(thought:
 
 async def test_thinking_that_no_room_could_show_begins_no_view_anew():
     log = [user([text("find the route", 4)]), *(row for number in range(60) for row in writing(number, 4_000, 0))]
-    options = {"max_tokens": 4_000, "token_counter": "estimate", "count_tokens": None}
-    async with begun(log, every=2, of=Settings, **options) as context:
+    async with begun(log, every=2, of=Settings, max_tokens=4_000, count_tokens=None) as context:
         assert 0 < context.statistics().activations < 10
 
 
@@ -402,6 +402,11 @@ async def test_rules_of_a_guide_that_a_tool_has_read_stay(tool: str, arguments: 
         assert f"guide.md: {rule}" in await view_of(context)
 
 
+@cache
+def long_said(number: int) -> Message:
+    return said(number, words(random.Random(number), 1_000))
+
+
 def at_length(job: SummaryJob) -> str:
     """A summary of about the length that it may have."""
     dice = random.Random(job.range_hash)
@@ -410,23 +415,22 @@ def at_length(job: SummaryJob) -> str:
 
 
 @pytest.mark.parametrize(
-    ("budget", "taken", "segments", "least", "by_model"),
+    ("budget", "taken", "least", "by_model"),
     [
-        *((8_000, *room, True) for room in ((0.0, 1, 0.0), (0.0, 40, 0.11), (0.7, 16, 0.0), (0.7, 40, 0.0))),
-        *((32_000, *room, 0.11, True) for room in ((0.0, 16), (0.5, 40))),
-        *((16_000, *room, 0.3, False) for room in ((0.0, 16), (0.0, 32), (0.5, 32))),
+        *((8_000, *room, True) for room in ((0.0, {1: 0.0, 24: 0.11}), (0.7, {16: 0.0, 24: 0.0}))),
+        *((32_000, *room, True) for room in ((0.0, {16: 0.11}), (0.5, {30: 0.11}))),
+        *((16_000, *room, False) for room in ((0.0, {16: 0.3}), (0.5, {24: 0.3}))),
     ],
 )
-async def test_no_room_of_the_header_stays_empty(budget: int, taken: float, segments: int, least: float, by_model):
-    """Its share is one of the room that a system row leaves; merges keep it too."""
-    dice, fixed, model = random.Random(5), int(taken * budget), ScriptedSummarizer(at_length) if by_model else None
+async def test_no_room_of_the_header_stays_empty(budget: int, taken: float, least: dict[int, float], by_model: bool):
+    """Its share, once there are so many segments, is one of the room that a system row leaves; merges keep it too."""
+    fixed, model = int(taken * budget), ScriptedSummarizer(at_length) if by_model else None
     given = {"max_tokens": budget, "idle_after": "never", "start_at": 0.0, "summarizer": model}
     async with begun([system("rule" * (fixed - 8))] if fixed else (), of=Settings, **given) as context:
-        number = 0
-        while context.statistics().segments < segments:
-            await context.add_message(said(number, words(dice, 1_000)))
-            number += 1
-        for _ in range(4):
-            await context.wait_idle()
-            await context.summarize(1)
-        assert least < sum(node.tokens for node in context.explain()) / (budget - fixed) < 0.55
+        for segments, share in least.items():
+            while context.statistics().segments < segments:
+                await fill(context, map(long_said, range(len(context), len(context) + 5)))
+            for _ in range(4):
+                await context.wait_idle()
+                await context.summarize(1)
+            assert share < sum(node.tokens for node in context.explain()) / (budget - fixed) < 0.55

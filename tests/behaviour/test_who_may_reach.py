@@ -1,6 +1,7 @@
 """Who may reach the proxy and the inspector: the user who started them, and no other of the machine."""
 
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import anyio
 import anyio.to_thread
 import httpx
 import pytest
+from anyio.from_thread import start_blocking_portal
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
@@ -34,14 +36,13 @@ HELLO = {"model": "m", "max_tokens": 9, "messages": [user("hi")]}
 NAVIGATION = {"sec-fetch-mode": "navigate", "sec-fetch-dest": "document", "sec-fetch-site": "cross-site"}
 
 
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    home = tmp_path / "home"
-    home.mkdir()
-    monkeypatch.setenv("HOME", str(home))
-    for name in ("SUMMARIZING_CONTEXT_PROXY_TOKEN", "CODEX_HOME"):
-        monkeypatch.delenv(name, raising=False)
-    return home
+@pytest.fixture(autouse=True, scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("HOME", str(home := tmp_path_factory.mktemp("home")))
+        for name in ("SUMMARIZING_CONTEXT_PROXY_TOKEN", "CODEX_HOME"):
+            patched.delenv(name, raising=False)
+        yield home
 
 
 @contextmanager
@@ -64,10 +65,34 @@ def proxy(store: Path | str, upstream: str, *options: str, lines: int = 1) -> An
     return started("proxy", *given, *options, lines=lines)
 
 
-def run(*words: str | Path, **how: Any) -> subprocess.CompletedProcess[str]:
-    """A command that ends."""
-    options = {"capture_output": True, "text": True, "timeout": LONG, "check": False, **how}
-    return subprocess.run([*PROGRAM, *map(str, words)], **options)
+@pytest.fixture(scope="module")
+def running(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Fake, str]]:
+    """A provider, and what a proxy in front of it has printed. `httptools` lets through what `h11` refuses, and loses
+    bodies; uvicorn takes it wherever it can be imported."""
+    folder, fake = tmp_path_factory.mktemp("proxy"), Fake()
+    (folder / "httptools.py").write_text("raise RuntimeError('the proxy took httptools')\n")
+    anyio.run(keep_session, folder / "run.db")
+    with (
+        start_blocking_portal() as portal,
+        portal.wrap_async_context_manager(served(fake)) as upstream,
+        pytest.MonkeyPatch.context() as patched,
+    ):
+        patched.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)
+        with proxy(folder / "run.db", upstream) as (printed,):
+            yield fake, printed
+
+
+async def keep_session(store: Path) -> None:
+    async with begun([user("The database listens on port 6543.")], of=Settings, store=store, session_id="s1"):
+        pass
+
+
+def run_behind(store: Path, *program: str | Path) -> int:
+    """Run a program behind a proxy in this process, which it does not end; the exit status."""
+    given = ["--store", store, "--anthropic", NOWHERE, "--openai", NOWHERE, "--", *program]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("summarizing_context.contrib.proxy.server.end_process_in_time", lambda status: None)
+        return main(["proxy", "run", *map(str, given)])
 
 
 def asking() -> httpx.AsyncClient:
@@ -79,50 +104,52 @@ def place_of(url: str) -> str:
     return f"http://{urlsplit(url).netloc}"
 
 
-async def test_a_request_without_the_token_is_refused_and_told_how_to_get_it_by_the_parser_of_the_guards(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    """`httptools` lets through what `h11` refuses, and loses bodies; uvicorn takes it wherever it can be imported."""
-    (tmp_path / "httptools.py").write_text("raise RuntimeError('the proxy took httptools')\n")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    fake = Fake()
-    async with served(fake) as upstream, asking() as client:
-        with proxy(tmp_path / "run.db", upstream) as (printed,):
-            base = printed.split(": ")[0]
-            assert f"ANTHROPIC_BASE_URL={base} OPENAI_BASE_URL={base}/v1" in printed
-            for path in ("/v1/messages", "/token/0000000000000000/v1/messages", "/_status", "/inspect/"):
-                refused = await client.post(f"{place_of(base)}{path}", json=HELLO)
-                assert refused.status_code == 401
-                assert "proxy" in refused.json()["error"]["message"]
-            for lines in (b"Host: 127.0.0.1\r\nHost: evil.example", b"Host: 127.0.0.1\r\nX-A: " + b"a" * 300_000):
-                answer = await said(base, b"GET /_status HTTP/1.1\r\n" + lines + b"\r\n\r\n")
-                assert answer[9:12] in (b"400", b"431", b"")
-            answer = await said(base, asked(b"http://evil.example/_status", method=b"GET", body=b""))
-            assert answer.startswith(b"HTTP/1.1 400 ")
-            assert ((await status(base))["requests"], fake.seen) == (0, [])
-            assert (await client.post(f"{base}/v1/messages", json=HELLO)).status_code == 200
+async def test_a_request_without_the_token_is_refused_and_told_how_to_get_it_by_the_parser_of_the_guards(running):
+    fake, printed = running
+    base = printed.split(": ")[0]
+    assert f"ANTHROPIC_BASE_URL={base} OPENAI_BASE_URL={base}/v1" in printed
+    async with asking() as client:
+        for path in ("/v1/messages", "/token/0000000000000000/v1/messages", "/_status", "/inspect/"):
+            refused = await client.post(f"{place_of(base)}{path}", json=HELLO)
+            assert (refused.status_code, "proxy" in refused.json()["error"]["message"]) == (401, True)
+        for lines in (b"Host: 127.0.0.1\r\nHost: evil.example", b"Host: 127.0.0.1\r\nX-A: " + b"a" * 300_000):
+            answer = await said(base, b"GET /_status HTTP/1.1\r\n" + lines + b"\r\n\r\n")
+            assert answer[9:12] in (b"400", b"431", b"")
+        answer = await said(base, asked(b"http://evil.example/_status", method=b"GET", body=b""))
+        assert answer.startswith(b"HTTP/1.1 400 ")
+        assert ((await status(base))["requests"], fake.seen) == (0, [])
+        assert (await client.post(f"{base}/v1/messages", json=HELLO)).status_code == 200
     assert [each["path"] for each in fake.seen] == ["/v1/messages"]
 
 
-def test_the_token_is_private_the_same_after_a_restart_and_of_no_use_once_others_can_read_it(home, tmp_path, capsys):
-    def fill_disk() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
-
-    failed = run("proxy", "run", "--store", tmp_path / "run.db", "--", "true", preexec_fn=fill_disk)
-    assert "cannot be read or made" in failed.stderr
-    assert [path for path in home.rglob("*") if path.is_file()] == []  # no half of it is left
-    with proxy(tmp_path / "run.db", NOWHERE) as (printed,):
-        path = urlsplit(printed.split(": ")[0]).path
+def test_the_token_is_private_the_same_after_a_restart_and_of_no_use_once_others_can_read_it(
+    home, running, tmp_path, capsys, monkeypatch
+):
     (kept,) = (path for path in home.rglob("*") if path.is_file())
-    assert path == f"/token/{kept.read_text().strip()}"
+    path = f"/token/{kept.read_text().strip()}"
+    assert urlsplit(running[1].split(": ")[0]).path == path
     assert kept.stat().st_mode & 0o777 == 0o600
-    telling = [sys.executable, "-c", "import os; print(os.environ['ANTHROPIC_BASE_URL'])"]
-    said = run("proxy", "run", "--store", tmp_path / "run.db", "--", *telling).stdout
-    assert urlsplit(said.strip()).path == path
+    tell = "import os, sys; open(sys.argv[1], 'w').write(os.environ['ANTHROPIC_BASE_URL'])"
+    assert run_behind(tmp_path / "run.db", sys.executable, "-c", tell, tmp_path / "told") == 0
+    assert urlsplit((tmp_path / "told").read_text()).path == path
     kept.chmod(0o644)
-    assert main(["proxy", "run", "--store", str(tmp_path / "run.db"), "--", "true"]) != 0
+    try:
+        assert run_behind(tmp_path / "run.db", "true") != 0
+    finally:
+        kept.chmod(0o600)
     told = capsys.readouterr().err
     assert (told.startswith("error: "), "can be read by others" in told) == (True, True)
+    # where the disk is full, no half of one is left
+    monkeypatch.setenv("HOME", str(empty := tmp_path / "empty"))
+    empty.mkdir()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+    try:
+        assert run_behind(tmp_path / "run.db", "true") != 0
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert "cannot be read or made" in capsys.readouterr().err
+    assert [path for path in empty.rglob("*") if path.is_file()] == []
 
 
 async def test_without_a_token_there_is_a_warning_and_no_page_gets_anything_of_the_provider(tmp_path: Path):
@@ -165,17 +192,14 @@ async def check_link(link: str) -> None:
         assert (await other.post(f"{base}api/undo", json=undo)).status_code == 401
 
 
-async def test_the_inspector_opens_by_a_link_once_and_stands_in_a_folder_of_its_own(tmp_path: Path, capsys):
-    log = [user("The database listens on port 6543.")]
-    async with begun(log, of=Settings, store=tmp_path / "run.db", session_id="s1"):
-        pass
+async def test_the_inspector_opens_by_a_link_once_and_stands_in_a_folder_of_its_own(running, tmp_path: Path, capsys):
+    await keep_session(tmp_path / "run.db")
     with started("inspect", "--store", tmp_path / "run.db", "--listen", "0", "--no-browser") as (printed,):
         await check_link(printed.split()[0])
-    with proxy(tmp_path / "run.db", NOWHERE) as (printed,):
-        await check_link(printed.rpartition(" ")[2])
-        ask = ["proxy", "status", "--listen", str(urlsplit(printed.split(": ")[0]).port)]
-        assert await anyio.to_thread.run_sync(main, ask) == 0
-        await check_link(capsys.readouterr().out.split("Inspector: ")[1].strip())  # a new one each time
+    await check_link(running[1].rpartition(" ")[2])
+    ask = ["proxy", "status", "--listen", str(urlsplit(running[1].split(": ")[0]).port)]
+    assert await anyio.to_thread.run_sync(main, ask) == 0
+    await check_link(capsys.readouterr().out.split("Inspector: ")[1].strip())  # a new one each time
 
 
 @pytest.mark.parametrize(
@@ -187,21 +211,23 @@ async def test_the_inspector_opens_by_a_link_once_and_stands_in_a_folder_of_its_
         ("config.toml", 'model_provider = "azure"\n', None),  # refused, with the reason
     ],
 )
-def test_codex_is_set_by_its_own_options_and_no_option_holds_the_token(kept, text, called, home, tmp_path):
-    (home / ".codex").mkdir()
-    (home / ".codex" / kept).write_text(text)
+def test_codex_is_set_by_its_own_options_and_no_option_holds_the_token(
+    kept, text, called, tmp_path, monkeypatch, capfd
+):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".codex").mkdir()
+    (tmp_path / ".codex" / kept).write_text(text)
     program = tmp_path / "codex"  # a false one that tells how it was called
     program.write_text(
         f"#!{sys.executable}\nimport json, os, sys\nprint(json.dumps([sys.argv[1:], dict(os.environ)]))\n"
     )
     program.chmod(0o755)
-    given = ["--store", tmp_path / "run.db", "--anthropic", NOWHERE, "--openai", NOWHERE, "--", program]
-    done = run("proxy", "run", *given, "exec", "hello", stdin=subprocess.DEVNULL, cwd=tmp_path)
+    status = run_behind(tmp_path / "run.db", program, "exec", "hello")
+    out, err = capfd.readouterr()
     if called is None:
-        assert (done.returncode, done.stdout) == (2, "")
-        assert "model_provider is 'azure'" in done.stderr
+        assert (status, out, "model_provider is 'azure'" in err) == (2, "", True)
         return
-    words, environment = json.loads(done.stdout)
+    words, environment = json.loads(out)
     assert words[-2:] == ["exec", "hello"]
     assert words[0] == "-c"
     settings = [word for word in words[1:-2:2] if word != "model_provider=summarizing-context"]

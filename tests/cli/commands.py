@@ -2,6 +2,7 @@
 
 import json
 import re
+from asyncio import gather
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 from functools import cache
@@ -63,8 +64,7 @@ def fill_store(path: Path, session_id: str, messages: Sequence[dict[str, Any]], 
 
     async def fill() -> None:
         async with open_context(Settings(store=path, session_id=session_id, **settings)) as context:
-            for message in messages:
-                await context.add_message(message)
+            await gather(*map(context.add_message, messages))  # one commit for many
             await context.wait_idle()
             await context.get_messages_for_request()
 

@@ -140,7 +140,8 @@ def test_a_gate_for_ci_is_the_exit_status_and_a_file(run: Runner, folder: Path, 
     marked, recorded = "are held, evidence, laws, tokens, cost\n", ("evals/real", "--out", tmp_path / "b")
     for sources, wrong, told in (
         *((place, f"laws=0,{wrong}", f": '{wrong}'; write it") for wrong in ("held", "held=much", "tokens=1m")),
-        *((place, f"{figure}=0.9", f"no '{figure}' is measured here; there {marked}") for figure in ("right", "riht")),
+        (place, "riht=0.9", f"no 'riht' is measured here; there {marked}"),
+        (place, "right=0.9", "tokens, cost; right answers are those of a folder that `eval ask` has recorded"),
         (place, "laws=2, held = 90", "held is a share; for 90 % write held=0.9"),
         *((place, wrong, "a share is from 0 to 1") for wrong in ("held=-1", "held=nan", "held=150%", "laws=-1")),
         (recorded, "held=0.9", "no 'held' is measured here; there are right, evidence, laws"),

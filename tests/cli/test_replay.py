@@ -3,12 +3,14 @@
 import json
 import re
 import shlex
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cli.commands import Runner, says, write_transcript
 
+from summarizing_context.evaluation import replay
 from summarizing_context.evaluation.replay import LAW_FIGURES, demo_questions, demo_session, find_answers
 from summarizing_context.models import load_models
 from tests.docs.checkout import run_python
@@ -27,7 +29,7 @@ def test_a_replay_shows_its_files_and_a_total(run: Runner, tmp_path, monkeypatch
     monkeypatch.setenv("SUMMARIZING_CONTEXT_TOKEN_COUNTER", "estimate")
     write_transcript(tmp_path / "one.jsonl", SHORT)
     write_transcript(tmp_path / "two.jsonl", SHORT)
-    ran = run("replay", tmp_path, "--budget", "1k,2k", "--budget", "4000")
+    ran = run("replay", tmp_path, "--budget", "1k,2k", "--budget", "4000", "--jobs", 1)
     assert ran.status == 0
     words = ("one.jsonl", "two.jsonl", "total", "1,000", "4,000", "broken laws", "reused")
     assert all(word in ran.out for word in words)
@@ -165,6 +167,7 @@ def test_the_demo_keeps_the_laws_and_finds_the_beginning(run: Runner, tmp_path: 
     assert [run(*command).status for command in commands[:2]] == [0, 0]
     table = [line for line in ran.out.splitlines() if line.startswith(" ") and str(tmp_path) not in line]
     assert max(map(len, table)) <= 80
+    monkeypatch.setattr(replay, "demo_session", partial(demo_session, turns=2))
     ran = run("demo", "--budget", 100)  # in which no view fits
     assert (ran.status, "give a larger --budget" in ran.out) == (3, True)
     assert not any(words in ran.out for words in ("the whole session fits", "What to type next"))

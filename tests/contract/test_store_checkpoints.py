@@ -121,6 +121,7 @@ async def test_a_fork_that_goes_on_where_a_session_ended_keeps_what_it_adds_whil
 
 
 async def test_a_deleted_session_is_nowhere_in_the_bytes_of_the_folder(path):
+    """Nor is what a fork added, to the messages that it shares."""
     async with opened(path, "kept", "gone") as store:
         for i in range(300):  # entries of both sessions lie on the same pages
             await store.append("gone", entries(f"SECRET-LOG-{i} " * 9), nothing)
@@ -136,26 +137,20 @@ async def test_a_deleted_session_is_nowhere_in_the_bytes_of_the_folder(path):
         assert await store.delete_session("gone") is True
         assert not is_there(path, "SECRET")
         assert await store.load("gone") is None
-        kept = await store.load("kept")
-        assert (len(kept.entries), kept.entries[-1:]) == (301, entries("tulip"))
-    assert not is_there(path, "SECRET")
-    assert is_there(path, "public")
 
-
-async def test_what_a_deleted_fork_added_is_nowhere_in_the_bytes_of_the_folder(path):
-    async with opened(path, "s") as store:
-        await store.append("s", numbered(2), nothing)
-        made = await store.save_checkpoint("s", Present(0, 2, None, []))
-        await store.fork("s", made.id, "fork")
+        made = await store.save_checkpoint("kept", Present(0, 301, None, []))
+        await store.fork("kept", made.id, "fork")
         await store.claim("fork")
-        mark = await store.save_checkpoint("fork", Present(0, 2, None, []))
+        mark = await store.save_checkpoint("fork", Present(0, 301, None, []))
         await store.append("fork", entries("SECRET-ONE"), nothing)
-        await store.restore("fork", mark.id, nothing, Present(0, 3, "back", []))
+        await store.restore("fork", mark.id, nothing, Present(0, 302, "back", []))
         await store.append("fork", entries("SECRET-TWO"), nothing)
-        assert await log_of(store, "fork") == ["m0", "m1", "SECRET-TWO"]
+        assert (await log_of(store, "fork"))[300:] == ["tulip", "SECRET-TWO"]
         await store.delete_session("fork")
         assert not is_there(path, "SECRET")
-        assert await log_of(store) == ["m0", "m1"]
+        assert (await log_of(store, "kept"))[300:] == ["tulip"]
+    assert not is_there(path, "SECRET")
+    assert is_there(path, "public")
 
 
 @pytest.mark.parametrize("turns", range(1, 6))
@@ -207,7 +202,6 @@ async def test_purge_removes_what_no_log_reaches_to_the_last_byte(path):
         assert is_there(path, "SECRET")
         assert await store.purge() >= 200 * 550
         assert not is_there(path, "SECRET")
-        assert await log_of(store) == ["kept", "after"]
         assert set(await store.find_summaries("s", dict.fromkeys([key("old"), key("new")]))) == {key("new")}
         assert await store.purge() == 0
         await store.append("s", entries("more"), nothing)

@@ -65,13 +65,19 @@ def provider(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
         yield server
 
 
+AGENT: dict[str, Any] = {"session_id": "s1", "project": "shop", "max_tokens": 4_000}
+
+
+@pytest.fixture(scope="module")
+def agent(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The store of a session, for each block to copy."""
+    return fill_store(tmp_path_factory.mktemp("agent") / "agent.db", messages=MESSAGES, **AGENT)
+
+
 async def run(block: Block, names: dict[str, Any]) -> None:
     """Execute a block, whose top level may await if it is marked as one of a session."""
     code = compile(block.text, str(block), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
-    settings = Settings(store="agent.db", session_id="s1", project="shop", max_tokens=4_000)
-    async with open_context(settings) as context:
-        for message in MESSAGES:
-            await context.add_message(message)
+    async with open_context(Settings(store="agent.db", **AGENT)) as context:
         await context.get_messages_for_request()
         names["context"] = context
         if (work := eval(code, names)) is not None:
@@ -79,12 +85,15 @@ async def run(block: Block, names: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("block", documents.blocks("python"), ids=str)
-def test_a_python_block_runs_as_it_stands(block: Block, provider: Any, monkeypatch: pytest.MonkeyPatch):
+def test_a_python_block_runs_as_it_stands(
+    block: Block, provider: Any, agent: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     if block.mark.startswith("needs "):
         pytest.importorskip(block.mark.removeprefix("needs "))
     module = types.ModuleType("documented")
     monkeypatch.setitem(sys.modules, "documented", module)
     if block.mark == "in a session":
+        shutil.copy(agent, tmp_path)
         asyncio.run(run(block, module.__dict__))
     else:  # await may not stand at the top level
         exec(compile(block.text, str(block), "exec", dont_inherit=True), module.__dict__)

@@ -15,6 +15,7 @@ from summarizing_context.errors import CassetteError, CassetteMissError, Summari
 from summarizing_context.evaluation.cassettes import Cassette, Mode, RecordedModel, Reply, Request, scrubbed
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
+from summarizing_context.summarizers.sdk import Fault
 from summarizing_context.testing import ScriptedSummarizer
 from tests.privacy import open_to_others
 
@@ -86,6 +87,21 @@ async def test_the_first_reason_to_stop_is_told_whatever_is_refused_later(tmp_pa
             cassette.check()
 
 
+async def test_a_recording_ends_where_no_model_is_reached_and_goes_on_where_one_was(tmp_path: Path):
+    nowhere, model = answering(SummarizerError(Fault.CONNECTION)), answering("8080")
+    for answered in (0, 1):
+        with opened(tmp_path / str(answered)) as cassette:
+            for number in range(answered):
+                await cassette.reply(replace(ASKED, replicate=10 + number), model)
+            for number in range(5):
+                with pytest.raises((SummarizerError, CassetteError)):
+                    await cassette.reply(replace(ASKED, replicate=number), nowhere)
+            said = "5 requests were not recorded" if answered else r"no request was answered \(.*base_url.*mend that"
+            with pytest.raises(CassetteError, match=said):
+                cassette.check()
+    assert nowhere.await_count == 3 + 5
+
+
 async def test_where_nothing_can_be_written_nothing_is_paid_for_and_on_a_full_disk_replies_stay_whole(tmp_path: Path):
     (tmp_path / "file").write_text("", encoding="utf8")
     for wrong in (tmp_path, tmp_path / "file" / "c.jsonl", tmp_path / ("x" * 300)):
@@ -105,6 +121,19 @@ async def test_where_nothing_can_be_written_nothing_is_paid_for_and_on_a_full_di
     assert Cassette(path).calls == 0  # what it has is read
     assert 1 <= path.read_bytes().count(b"\n") < 9
     assert path.read_bytes().endswith(b"\n")
+
+
+async def test_an_empty_line_is_passed_over_and_one_that_is_torn_is_named(tmp_path: Path):
+    with opened(tmp_path) as cassette:
+        await cassette.reply(ASKED, answering("8080"))
+    whole = cassette.path.read_bytes()
+    cassette.path.write_bytes(b"\n" + whole)
+    assert (await opened(tmp_path, "replay").reply(ASKED, answering("no"))).text == "8080"
+    cassette.path.write_bytes(whole + whole[:20])
+    with pytest.raises(
+        CassetteError, match=r"c.jsonl:2: not a line .* take it out, or bring the file back: the same command asks"
+    ):
+        opened(tmp_path, "replay")
 
 
 @pytest.mark.parametrize(

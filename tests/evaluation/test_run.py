@@ -10,11 +10,13 @@ import anyio
 import msgspec
 import pytest
 
-from summarizing_context import Settings, SettingsError, TranscriptError
+from summarizing_context import PromptError, Settings, SettingsError, TranscriptError
 from summarizing_context.evaluation import Arm, Cassette, Dataset, Metric, Report, Run
 from summarizing_context.evaluation.datasets import cuts_of, hindsight, read_messages
 from summarizing_context.evaluation.report import Answer, Asked, Spent, Tuning, in_words
+from summarizing_context.evaluation.tune import Trial, read_variants, tune
 from summarizing_context.evaluation.views import Text
+from summarizing_context.summarizers.prompts import latest
 from summarizing_context.testing import ScriptedSummarizer, check_session, default_summary
 from tests.cli.commands import write_transcript
 from tests.evaluation.sessions import answered, changed, session, value, write
@@ -243,7 +245,7 @@ def test_what_is_left_out_has_its_reason_and_what_a_reply_made_up_is_counted_for
     assert not any("smaller" in line for line in of_wide)
     # Extracts in the place of refused replies are no summaries of a prompt; where no model is asked, of no reply.
     assert of_session.startswith("session-1, seldom: ")
-    assert "replies cannot serve as summaries; extracts stand for them" in of_session
+    assert "replies cannot serve as summaries (SummarizerRefused: the model declined" in of_session
     assert not any(start < 20 for one in report.spent if one.arm == "seldom" for start, _, _ in one.summaries)
     assert {one.session for one in report.asked} == {"session-1"}
     dropped = {name: one["dropped"] for name, one in report.document()["arms"].items()}
@@ -252,6 +254,27 @@ def test_what_is_left_out_has_its_reason_and_what_a_reply_made_up_is_counted_for
     long, truncating = Dataset.load(write(tmp_path / "long", 1, turns=180)), replace(SMALL, strategy="truncate")
     report = Run(dataset=long, arms=[Arm("ours", truncating)]).report()
     assert report.left_out == report.notes == []
+
+
+def test_where_prompts_are_equal_no_summary_changes_and_what_cannot_be_measured_has_its_reason(tmp_path: Path):
+    lines = "\n".join(f"The port of server {at} is {40_000 + at}." for at in range(1_500))  # summarized in parts
+    write_transcript(tmp_path / "long.jsonl", [user("Read the list."), assistant(lines), *session(1)])
+    (tmp_path / "same.md").write_text(latest("segment").text, encoding="utf8")
+    (tmp_path / "no text.md").write_bytes(b"\xff\xfe")
+    with pytest.raises(PromptError, match=r"no text\.md cannot be read as a prompt"):
+        read_variants([tmp_path / "no text.md"])
+    start, same = read_variants([tmp_path / "same.md"])
+    named = replace(SMALL, summarizer="openai", model="m", max_tokens=6_000)
+
+    def tuned(budget: int) -> Report:
+        settings, replies = replace(named, max_tokens=budget), Cassette(tmp_path / "c.jsonl", "forecast")
+        return tune(Trial(Dataset.load(tmp_path / "long.jsonl"), start, settings, replies), [same])
+
+    report = tuned(6_000)
+    places = [(first, stop) for first, stop, _ in report.spent[0].summaries]
+    assert (len(places) > len(set(places)), report.tuning and report.tuning.pairs) == (True, [])
+    with pytest.raises(SettingsError, match="tokens of the longest log fit into the budget; take a smaller one"):
+        tuned(900_000)
 
 
 def test_hindsight_asks_for_values_that_were_read_before_a_cut_and_used_after_it():

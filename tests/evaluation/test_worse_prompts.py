@@ -15,7 +15,7 @@ from summarizing_context.errors import SummarizerRefused
 from summarizing_context.evaluation import Arm, Dataset, Run
 from summarizing_context.evaluation.cassettes import Cassette, RecordedModel
 from summarizing_context.evaluation.datasets import Recording, exact_values
-from summarizing_context.evaluation.report import Report, in_words
+from summarizing_context.evaluation.report import in_words
 from summarizing_context.evaluation.views import ARMS
 from summarizing_context.summarizers.extractive import summarize_extractively
 from summarizing_context.summarizers.prompts import latest
@@ -106,16 +106,12 @@ class Recorded:
 
 def test_prompts_made_worse_on_purpose_are_worse_and_the_same_prompt_is_equal():
     """All prompts on sessions of the recording, at the budgets of its cases."""
-
-    def tried(read: Dataset, *names: str) -> tuple[Report, int]:
-        arms = [Arm(name, RECORDING.settings, Recorded(name)) for name in ("start", *names)]
-        return Run(read, arms, baseline="start").report(), len({log.session for log in read.logs})
-
-    report, sessions = tried(logs(*SHORT, "cli-6a", "cli-23"), *WORSE)
+    read = logs(*SHORT, "cli-6a", "cli-23")
+    arms = [Arm(name, RECORDING.settings, Recorded(name)) for name in ("start", *WORSE, "the same")]
+    report, sessions = Run(read, arms, baseline="start").report(), len({log.session for log in read.logs})
     for name in WORSE:
         change = report.ahead(name)
         assert change.sessions == sessions
         assert change.high < 0, (name, change)
         assert in_words(change).startswith("worse by")
-    report, sessions = tried(logs(*SHORT), "the same")
     assert in_words(report.ahead("the same")) == f"equal on every question, {sessions} sessions"

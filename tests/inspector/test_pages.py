@@ -204,7 +204,8 @@ async def test_an_undo_has_to_be_confirmed_by_name(client, store):
 
 async def test_a_long_message_comes_whole_and_hostile_text_as_json_alone(tmp_path):
     """And messages come by pages, where they are many or long."""
-    path, long = tmp_path / "run.db", "".join(f"line {number}\n" for number in range(90_000))
+    path = tmp_path / "run.db"
+    long = "".join(f"line {number}\n" for number in range(55_000))  # two of them are more than a page
     async with writing(path) as context:
         for text in ("Hello.", long, HOSTILE, long, long):
             await context.add_message(user(text))

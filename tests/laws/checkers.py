@@ -23,6 +23,9 @@ CITED = re.compile(r"^\[message (\d+)[:\]]", re.MULTILINE)
 MUTE = re.compile(r"…|\[… \d+ tokens left out …\]|\[\d+ calls? left out\]")
 
 
+_said = shapes.once(lambda row: str(row.get("content")))
+
+
 class Tail(NamedTuple):
     """Where the raw tail begins in the view and in the log, and what was repaired in it."""
 
@@ -49,14 +52,15 @@ class _Walk:
 
     def failure(self, start: int) -> str:
         """Match everything from log entry `start`; why that is not what is shown, or nothing."""
+        waiting = [group.call for group in self.reading.open_groups()]
         try:
-            for index in range(start, len(self.log)):
+            for index in range(start, len(self.log) + 1):
                 self._take_page(index)
                 self._take_notes()
-                if self.at < len(self.view) or not self._may_be_held_back(index):
+                # only lines of split calls may be held back, behind the first that waits; never the newest message
+                may_be_held_back = index in waiting[1:] and index < len(self.log) - 1
+                if index < len(self.log) and (self.at < len(self.view) or not may_be_held_back):
                     self._entry(index)
-            self._take_page(len(self.log))
-            self._take_notes()
             if self.notes:
                 raise _NotShown(f"the orphan result of log entry {self.notes[0][0]} is not shown as a note")
             if self.at < len(self.view):
@@ -94,8 +98,8 @@ class _Walk:
         """What the log holds about a person's question stands behind it, also behind results that it comes with. It
         cites messages of the log."""
         asked = self.log[index - 1] if index else {}
-        if asked.get("role") == "user" and "?" in str(asked) and self.at < len(self.view):
-            row, said = self.view[self.at], str(self.view[self.at].get("content"))
+        if asked.get("role") == "user" and "?" in _said(asked) and self.at < len(self.view):
+            row, said = self.view[self.at], _said(self.view[self.at])
             is_page = set(row) == {"role", "content"} and row["role"] == "user" and PAGE.fullmatch(said)
             cited = [int(number) for number in CITED.findall(said)] if is_page else []
             self.at += bool(cited) and max(cited) < len(self.log)
@@ -143,9 +147,10 @@ class _Walk:
 
     def _is_parted(self, group: CallGroup, row: Message, origin: int) -> bool:
         """Whether what a message says beside its results stands behind the stand-ins of the calls that it gives up."""
-        given_up, source = group.abandoned and bool(group.waiting), self.log[origin]
+        source = self.log[origin]
         is_all = set(answered_ids(source)) == set(answered_ids(row))
-        return given_up and is_all and bool(text_blocks(source)) and not text_blocks(row)
+        speaks_apart = bool(text_blocks(source)) and not text_blocks(row)
+        return group.abandoned and bool(group.waiting) and is_all and speaks_apart
 
     def _take_notes(self) -> None:
         for index, identity in list(self.notes):
@@ -158,11 +163,6 @@ class _Walk:
                 if all(is_late_note(row, entry, other) for at, other in self.notes if at == index):
                     self.notes = [other for other in self.notes if other[0] != index]  # one note may tell all of them
                 self.at += 1
-
-    def _may_be_held_back(self, index: int) -> bool:
-        """Only lines of split calls, behind the first that waits; never the newest message."""
-        waiting = [group.call for group in self.reading.open_groups()]
-        return index in waiting[1:] and index < len(self.log) - 1
 
 
 def find_tail(view: Sequence[Message], log: Sequence[Message], interrupted: Collection[int] = ()) -> Tail | str:
@@ -200,8 +200,8 @@ def _could_begin(row: Message, log: Sequence[Message], reading: Reading, starts:
 
 def _find_alone(view: Sequence[Message], log: Sequence[Message], reading: Reading) -> Tail | None:
     """The raw tail of a view that begins within a group, if any group of the log explains it."""
-    texts = [str(row.get("content")) if row.get("role") == "user" else "" for row in view]
-    places = [at for at, text in enumerate(texts) if text.startswith("<late_result ") or MUTE.fullmatch(text)]
+    said = enumerate(_said(row) if row.get("role") == "user" else "" for row in view)
+    places = [at for at, text in said if text.startswith("<late_result ") or MUTE.fullmatch(text)]
     for (start, stop), row in product(reversed(reading.runs), places):
         for since in range(max(start, stop - (len(view) - row)), stop):
             alone, walk = log[since:stop], _Walk(view, log, reading, row + stop - since)
@@ -215,24 +215,18 @@ def _shows_alone(shown: Message, entry: Message) -> bool:
     if answers := answered_ids(entry):
         return any(is_late_note(shown, entry, identity) for identity in answers)
     if calls := called_ids(entry):
-        return shown.get("content") == "…" or COUNT.findall(str(shown.get("content"))) == [str(len(calls))]
+        return shown.get("content") == "…" or COUNT.findall(_said(shown)) == [str(len(calls))]
     return explain(shown, entry) is not None
-
-
-def tool_safe_problems(view: Sequence[Message]) -> list[str]:
-    """Calls are followed by their results only, all of them; results stand nowhere else; the end may be in flight."""
-    return _read_calls(view)[0]
 
 
 def refusals(rows: Sequence[Message]) -> list[str]:
     """What a provider refuses of a request, which no call in flight may end."""
-    problems, waiting = _read_calls(rows)
-    return problems + [f"the messages end before the results of {waiting}"] * bool(waiting)
+    return tool_safe_problems(rows, may_wait=False)
 
 
-def _read_calls(view: Sequence[Message]) -> tuple[list[str], list[str]]:
-    problems: list[str] = []
-    waiting: list[str] = []
+def tool_safe_problems(view: Sequence[Message], *, may_wait: bool = True) -> list[str]:
+    """Calls are followed by their results only, all of them; results stand nowhere else; the end may be in flight."""
+    problems, waiting = list[str](), list[str]()
     for row, message in enumerate(view):
         answers = answered_ids(message)
         if waiting and not answers:
@@ -249,24 +243,25 @@ def _read_calls(view: Sequence[Message]) -> tuple[list[str], list[str]]:
         if calls and waiting:
             problems.append(f"row {row} calls while {waiting} wait")
         waiting = list(calls) or waiting
-    return problems, waiting
+    return problems + [f"the messages end before the results of {waiting}"] * (bool(waiting) and not may_wait)
 
 
 def order_problems(view: Sequence[Message], log: Sequence[Message]) -> list[str]:
     """Rows that equal an entry keep the log's order; inside one group the results stand right after their call."""
     log = shapes.sendable(log)
     places, groups = shapes.read_log(log).of_identity, shapes.read_log(log).groups
+    shown = [(row, message, places.get(shapes.identity_once(message), [])) for row, message in enumerate(view)]
     problems, bound, matched = list[str](), len(log), set[int]()
-    for row in range(len(view) - 1, -1, -1):
-        found = [] if answered_ids(view[row]) else places.get(shapes.identity_once(view[row]), [])
+    for row, message, found in reversed(shown):
+        if answered_ids(message):
+            continue
         if earlier := bisect_left(found, bound):
             bound = found[earlier - 1]
             matched.add(row)
         elif found:
             problems.append(f"row {row} is log entry {found[-1]} but stands before log entry {bound}")
     calls: list[int] = []  # those of the entries that equal the last row without results
-    for row, message in enumerate(view):
-        found = places.get(shapes.identity_once(message), [])
+    for row, message, found in shown:
         if not answered_ids(message):
             calls = [index for index in found if row in matched and index in groups]
         elif found and calls and not any(index in found for call in calls for index, _ in groups[call].results):
@@ -279,7 +274,6 @@ def tail_problems(
     log: Sequence[Message],
     repairs_allowed: Collection[str],
     *,
-    may_be_empty: bool = False,
     tail: Tail | str | None = None,
     keeps: bool = False,
 ) -> list[str]:
@@ -290,9 +284,7 @@ def tail_problems(
     log = shapes.sendable(log)
     tail = tail or find_tail(view, log)
     if isinstance(tail, str):
-        if not may_be_empty:
-            return [tail]
-        tail = Tail(len(view), len(log), Counter())
+        return [tail]
     problems = [f"{count} x {kind}" for kind, count in tail.repairs.items() if kind not in repairs_allowed]
     head = view[: tail.view_start]
     blocks = [row for row in head if row.get("role") == "user" and _said(row).startswith("<standing_rules>\n")]
@@ -303,8 +295,9 @@ def tail_problems(
         if row.get("role") != "user" or quote not in said:
             problems.append(f"the rule {quote!r} is not in user row {number}")
     # where groups are kept, results stand where tool_safe has them stand, and notes of late ones
-    made = [row for row in head if answered_ids(row) or _said(row).startswith("<late_result ")] if keeps else []
-    rest = [row for row in head if row not in blocks and row not in made]
+    rest = [row for row in head if row not in blocks]
+    if keeps:
+        rest = [row for row in rest if not (answered_ids(row) or _said(row).startswith("<late_result "))]
     if GOES_ON in rest:  # system rows of the past as one, and an answer behind it
         at = rest.index(GOES_ON)
         said = canonical_once([row.get("content") for row in log if row.get("role") == "system"])
@@ -322,10 +315,6 @@ ASKED = {"role": "user", "content": "[…]"}
 _RULE = re.compile(r'^- message (\d+): "(.*?)"$', re.MULTILINE)
 
 
-def _said(row: Message) -> str:
-    return str(row.get("content"))
-
-
 def _head_problems(head: Sequence[Message], log: Sequence[Message], tail_start: int, keeps: bool) -> list[str]:
     """Before the tail stand only system rows, user rows, critical rows, in log order, and the header."""
     problems: list[str] = []
@@ -336,16 +325,15 @@ def _head_problems(head: Sequence[Message], log: Sequence[Message], tail_start: 
         if found is None or SHRUNK in found:
             problems.append(f"leading system row {index} is not shown whole")
     among = range(system, tail_start)
-    may_stay = shapes.read_log(log).of_pins
-    pins = among if keeps else [at for at in may_stay if at in among]
+    reading = shapes.read_log(log)
+    pins = among if keeps else [at for at in reading.of_pins if at in among]
     headers = _fewest_strangers(head[system:], covered, system, pins)
     for row in range(system, len(head)) if headers and not keeps else ():
-        equal = shapes.read_log(log).of_text.get(canonical_once(head[row]), []) if head[row].get("content") else []
-        for index in [at for at in equal if at in among and at not in may_stay][:1]:
+        equal = reading.of_text.get(canonical_once(head[row]), []) if head[row].get("content") else []
+        for index in [at for at in equal if at in among and at not in pins][:1]:
             role = covered[index].get("role")
             problems.append(f"row {row} before the tail is log entry {index} ({role}), which is no pin")
-    allowed = int(keeps or len(covered) > system)  # kept groups may look like the tail
-    if headers > allowed:
+    if headers > (allowed := int(keeps or len(covered) > system)):  # kept groups may look like the tail
         problems.append(f"{headers} rows before the tail are no pins in the log's order, {allowed} may be")
     return problems
 
@@ -378,8 +366,7 @@ def view_tokens(
 
 def prefix_problems(previous: Sequence[Message], view: Sequence[Message]) -> list[str]:
     """The view starts with the previous one, compared as canonical JSON."""
-    if len(view) < len(previous):
-        return [f"the view has {len(view)} rows, the one before had {len(previous)}"]
-    pairs = enumerate(zip(previous, view, strict=False))
-    changed = (row for row, (old, new) in pairs if old is not new and canonical_once(old) != canonical_once(new))
-    return [f"row {row} of {len(previous)} changed" for row in changed][:1]
+    for row, old in enumerate(previous):
+        if row == len(view) or (old is not view[row] and canonical_once(old) != canonical_once(view[row])):
+            return [f"row {row} of {len(previous)} changed"]
+    return []

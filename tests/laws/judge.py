@@ -11,7 +11,7 @@ from summarizing_context.errors import BudgetError
 
 from . import shapes
 from .builders import Message, count
-from .checkers import find_tail, order_problems, prefix_problems, tail_problems, tool_safe_problems, view_tokens
+from .checkers import Tail, find_tail, order_problems, prefix_problems, tail_problems, tool_safe_problems, view_tokens
 from .places import kept_at
 from .repairs import ALL_REPAIRS
 from .shapes import answered_ids, called_ids, canonical_once, copied, interrupts, read_log, sendable
@@ -36,6 +36,7 @@ class Shown(NamedTuple):
 
     rows: list[Message]
     entries: int  # of the log that it shows: those that came later are not in it
+    name: str | None = None  # that records of its activations have, once it is known
 
 
 class Judge:
@@ -66,6 +67,7 @@ class Judge:
         self.last: list[Message] = []
         self.shown: dict[tuple[str, int], Shown] = {}  # of each provider and room that with which the next must begin
         self._activations_before = 0
+        self._name: str | None = None  # of the view that was shown last
         self._replaced = False
         self._prices: dict[str, int] = {}
         self._rows: dict[bytes, Message] = {}
@@ -112,7 +114,7 @@ class Judge:
         rows, at = (0, same) if isinstance(tail, str) else (tail.view_start, tail.log_start)
         while at < same and rows < len(view) and canonical_once(view[rows]) == canonical_once(known[at]):
             rows, at = rows + 1, at + 1
-        return Shown(view[:rows], at)
+        return Shown(view[:rows], at, shown.name)
 
     def reopened(self, context: Any) -> None:
         """Go on with another context of the same session; its counters begin at zero."""
@@ -122,8 +124,8 @@ class Judge:
     async def check_log(self) -> None:
         kept = await self.context.get_messages()
         if kept != self.log:
-            first = _same(kept, self.log)
-            raise LawBroken(f"log_is_untouched: {len(kept)} entries, {len(self.log)} were given; {first} are alike")
+            same = _same(kept, self.log)
+            raise LawBroken(f"log_is_untouched: {len(kept)} entries, {len(self.log)} were given; {same} are alike")
         vandalise(kept)
 
     async def live(self, log: Sequence[Message], every: int = 1) -> None:
@@ -137,7 +139,7 @@ class Judge:
         """Get a view and judge it; [] when it was rightly refused."""
         wanted, key = budget or self.budget, "" if provider is None else str(provider.name)
         self.least = min(self.least, wanted if provider is None else wanted // 2)  # its usage lowers its budget
-        asked = [wanted] if provider is None else [None, provider]
+        asked = (wanted,) if provider is None else (None, provider)
         try:
             view: list[Message] = await self.context.get_messages_for_request(*asked)
         except BudgetError as error:
@@ -152,7 +154,7 @@ class Judge:
             self._tell(own, key)
             raise LawBroken("; ".join(problems))
         vandalise(view)
-        self.last, self.shown[key, self._room()] = own, Shown(own, len(self.log))
+        self.last, self.shown[key, self._room()] = own, Shown(own, len(self.log), self._name)
         self._replaced = False
         return own
 
@@ -167,14 +169,10 @@ class Judge:
     def _note_interruption(self, view: list[Message]) -> None:
         """A request gives up what it cannot wait for. An earlier process may have done so before anything was kept of
         its views: then the first view of this one, an activation, shows results in their places again."""
-        ways = [[*known, *self._new(known)] for known in ([self.interrupted, []] if self._unsure else ())]
-        if [isinstance(find_tail(view, self.log, way), str) for way in ways] == [True, False]:
-            self.interrupted = []
-        self._unsure = False
-        self.interrupted += self._new(self.interrupted)
-
-    def _new(self, interrupted: list[int]) -> list[int]:
-        return [at for at in [interrupts(self.log, self.loaded, interrupted)] if at is not None]
+        ways = [known + interrupts(self.log, self.loaded, known) for known in (self.interrupted, [])]
+        if self._unsure and isinstance(find_tail(view, self.log, ways[0]), str):
+            ways = ways if isinstance(find_tail(view, self.log, ways[1]), str) else ways[1:]
+        self._unsure, self.interrupted = False, ways[0]
 
     def _own(self, row: Message) -> Message:
         """A copy; of rows with the same bytes always the same one, so that it is read once only."""
@@ -200,15 +198,15 @@ class Judge:
 
     def _tail_problems(self, view: list[Message]) -> list[str]:
         tail, problems = find_tail(view, self.log, self.interrupted), []
-        if not isinstance(tail, str):
+        if isinstance(tail, Tail):
             self.covered = max(self.covered, tail.log_start)
             self.in_tail += len(view) - tail.view_start
             self.repairs.update(tail.repairs)
             if tail.alone and not self._is_too_large(*tail.alone):
                 problems = [f"newest_message_present: the group of log entries {tail.alone} could be shown whole"]
-        empty = self._is_too_large(*(read_log(self.log).atoms or [(0, 0)])[-1])
-        seen: Any = {"may_be_empty": empty, "tail": tail, "keeps": self.keeps}
-        problems += tail_problems(view, self.log, self.repairs_allowed, **seen)
+        elif self.log and self._is_too_large(*read_log(self.log).atoms[-1]):
+            tail = Tail(len(view), len(self.log), Counter())  # there may be none
+        problems += tail_problems(view, self.log, self.repairs_allowed, tail=tail, keeps=self.keeps)
         return [f"tail_is_untouched: {p}" for p in problems]
 
     def _is_too_large(self, start: int, stop: int) -> bool:
@@ -229,23 +227,27 @@ class Judge:
         return self._prices[key]
 
     def _prefix_problems(self, view: list[Message], key: str) -> list[str]:
-        statistics = self.context.statistics()
-        told = self.context.last_view is not None and self.context.last_view.activation is not None
+        statistics, last = self.context.statistics(), self.context.last_view
+        told = last is not None and last.activation is not None
         fresh = statistics.activations - self._activations_before
-        self.activations += fresh
-        self._activations_before = statistics.activations
+        self.activations, self._activations_before = self.activations + fresh, statistics.activations
         problems = [f"append_only: unknown reason {one}" for one in statistics.activations_by_reason.keys() - REASONS]
         if fresh > told:
             self.untold()
         room = max(1, self._room())
         near = [(k, r) for k, r in self.shown if k == key and max(r, room) < OTHER_ROOM * max(1, min(r, room))]
         broken = {one: prefix_problems(self.shown[one].rows, view) for one in near}
-        for one in near:
-            if told or not broken[one]:
-                del self.shown[one]
-        if told or not near or not all(broken.values()):
-            return problems
-        return [*problems, f"append_only: {broken[near[-1]][0]} without an activation"]
+        # A provider may be shown two views whose rooms are both near to this one: an activation changes that which its
+        # record names, and the other goes on.
+        first = "" if self.views == 1 and not (key or self.loaded) else None
+        self._name = next((self.shown[one].name for one in near if not broken[one]), first)
+        if told:
+            self._name = self.context.activations()[-1].provider
+        gone = {one for one in near if not broken[one] or (told and self.shown[one].name in (None, self._name))}
+        self.shown = {one: shown for one, shown in self.shown.items() if one not in gone}
+        if near and not told and all(broken.values()):
+            problems.append(f"append_only: {broken[near[-1]][0]} without an activation")
+        return problems
 
     def _room(self) -> int:
         """The last request's tokens beside the system rows: at about as many a provider is shown the same view."""
@@ -295,8 +297,9 @@ def most_passes(segments: int) -> int:
 def vandalise(value: Any) -> None:
     """Ruin a value deeply, as a careless caller might."""
     if isinstance(value, dict | list):
-        for item in list(value.values() if isinstance(value, dict) else value):
-            vandalise(item)
+        for item in value.values() if isinstance(value, dict) else value:
+            if isinstance(item, dict | list):
+                vandalise(item)
         value.clear()
         value.update(role="vandal") if isinstance(value, dict) else value.append("vandal")
 

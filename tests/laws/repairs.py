@@ -37,13 +37,14 @@ def explain(shown: Message, entry: Message) -> frozenset[str] | None:
 
 def _explained(shown: Message, entry: Message) -> frozenset[str] | None:
     found: set[str] = set()
-    wanted: dict[str, Any] = dict(entry)
-    if _has_thinking(entry) and not _has_thinking(shown):
+    wanted = shapes.without_thinking(entry)
+    if wanted != entry and shapes.without_thinking(shown) == shown:
         found.add(THINKING)
-        wanted = shapes.without_thinking(entry)
         is_note = len(plain_text(shown.get("content"))) <= LONGEST_CUT_NOTE
         if wanted.get("content") in ([], "", None) and is_note:
             wanted["content"] = shown.get("content")
+    else:
+        wanted = dict(entry)
     if wanted.get("content") is None and shown.get("content") == "":
         found.add(CONTENT_NONE)
         wanted["content"] = ""
@@ -53,8 +54,7 @@ def _explained(shown: Message, entry: Message) -> frozenset[str] | None:
         wanted["content"] = left or [{"type": "text", "text": "[a call without its result is left out]"}]
     if found and canonical(shown) == canonical(wanted):
         return frozenset(found)
-    is_shrunk = _is_shrunk_message(shown, wanted) or _is_shrunk_to_nothing(shown, wanted)
-    return frozenset(found | {SHRUNK}) if is_shrunk else None
+    return frozenset(found | {SHRUNK}) if _is_shrunk_message(shown, wanted) else None
 
 
 def is_late_note(shown: Message, entry: Message, identity: str) -> bool:
@@ -108,26 +108,14 @@ def _common(left: str, right: str) -> int:
     return next((n for n, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right)))
 
 
-def _has_thinking(message: Message) -> bool:
-    fields = shapes.THINKING_FIELDS & message.keys()
-    return bool(fields) or any(block.get("type") in THINKING_BLOCKS for block in blocks(message))
-
-
-def _has_same_calls(shown: Message, entry: Message) -> bool:
-    return called_ids(shown) == called_ids(entry) and answered_ids(shown) == answered_ids(entry)
-
-
 def _is_shrunk_message(shown: Message, entry: Message) -> bool:
-    is_good = _has_same_calls(shown, entry) and _are_shrunk_fields(shown, entry, _OF_MESSAGE)
-    return is_good and len(canonical(shown)) < len(canonical(entry)) + LONGEST_CUT_NOTE
-
-
-def _is_shrunk_to_nothing(shown: Message, entry: Message) -> bool:
-    """With next to no room a message may be a few characters, or a mere cut."""
-    text, original = _text_of(shown.get("content")), _text_of(entry.get("content"))
-    if len(text) > NO_ROOM or not _has_same_calls(shown, entry):
+    """Its fields are shrunk; with next to no room it may be a few characters, or a mere cut."""
+    if called_ids(shown) != called_ids(entry) or answered_ids(shown) != answered_ids(entry):
         return False
-    kept = CUT.split(text)
+    if _are_shrunk_fields(shown, entry, _OF_MESSAGE):
+        return len(canonical(shown)) < len(canonical(entry)) + LONGEST_CUT_NOTE
+    text, original = _text_of(shown.get("content")), _text_of(entry.get("content"))
+    kept = CUT.split(text) if len(text) <= NO_ROOM else []
     return len(kept) > 1 and original.startswith(kept[0]) and original.endswith(kept[-1])
 
 
@@ -147,16 +135,9 @@ def _is_shrunk_content(shown: Any, original: Any) -> bool:
             return all(map(_is_shrunk_block, shown, original))
         if _special_blocks(shown) != _special_blocks(original):
             return False
-    return is_shrunk_text(_text_of(shown), _joined_text(original))
-
-
-@shapes.once
-def _joined_text(content: Any) -> str:
-    """The text that a content's blocks become where they are too many for the room: their words, and how many files
-    stood among them."""
-    files = shapes.media_count(content)
-    told = f"[{files} file{'s' * (files > 1)} left out]" if files else ""
-    return "\n".join(filter(None, (plain_text(content), told)))
+    files = shapes.media_count(original)  # of too many blocks their words are left, and how many files there were
+    told = [f"[{files} file{'s' * (files > 1)} left out]"] if files else []
+    return is_shrunk_text(_text_of(shown), "\n".join(filter(None, (_text_of(original), *told))))
 
 
 def _special_blocks(content: list[Any]) -> list[tuple[Any, Any]]:
@@ -181,14 +162,10 @@ def _is_shrunk_string(shown: Any, original: Any) -> bool:
 
 
 def _are_shrunk_fields(shown: Any, original: Message, ways: Mapping[str, Callable[[Any, Any], bool]]) -> bool:
-    return (
-        isinstance(shown, Mapping)
-        and shown.keys() == original.keys()
-        and all(
-            _is_same(shown[key], value) or (key in ways and ways[key](shown[key], value))
-            for key, value in original.items()
-        )
-    )
+    if not isinstance(shown, Mapping) or shown.keys() != original.keys():
+        return False
+    changed = (key for key, value in original.items() if not _is_same(shown[key], value))
+    return all(key in ways and ways[key](shown[key], original[key]) for key in changed)
 
 
 def _are_shrunk_calls(shown: Any, original: Any) -> bool:
@@ -202,7 +179,8 @@ def _are_shrunk_arguments(shown: Any, original: Any) -> bool:
         is_alike = isinstance(shown, Mapping) and shown.keys() == original.keys()
         is_same = is_alike and all(shown[key] == original[key] for key in original if key != "arguments")
         return is_same and _are_shrunk_arguments(shown["arguments"], original["arguments"])
-    if type(shown) is not type(original) or _length(shown) >= _length(original):
+    lengths = [len(json.dumps(one, separators=(",", ":"), ensure_ascii=False)) for one in (shown, original)]
+    if type(shown) is not type(original) or lengths[0] >= lengths[1]:
         return False
     return not (isinstance(original, str) and _is_json(original)) or _is_json(shown)
 
@@ -214,11 +192,6 @@ _OF_BLOCK: dict[str, Callable[[Any, Any], bool]] = {
     "text": _is_shrunk_string,
 }
 _OF_MESSAGE = {"content": _is_shrunk_content, "tool_calls": _are_shrunk_calls}
-
-
-def _length(value: Any) -> int:
-    """Its characters; the sign of a cut is one."""
-    return len(json.dumps(value, separators=(",", ":"), ensure_ascii=False))
 
 
 def _is_json(text: str) -> bool:

@@ -141,13 +141,11 @@ def result_contents(message: Message, identity: str) -> list[Any]:
 
 def plain_text(value: Any) -> str:
     """The text of a content or of a result: strings and text blocks, joined."""
-    if isinstance(value, str):
-        return value
     if isinstance(value, list):
         return "\n".join(filter(None, map(plain_text, value)))
     if isinstance(value, Mapping):
         return plain_text(next((value[key] for key in ("text", "content", "output") if key in value), ""))
-    return ""
+    return value if isinstance(value, str) else ""
 
 
 def media_count(value: Any) -> int:
@@ -186,11 +184,6 @@ class CallGroup:
     abandoned: bool = False
 
 
-def _abandon(groups: Sequence[CallGroup]) -> None:
-    for group in groups:
-        group.abandoned = True
-
-
 class Reading:
     """A log, read message by message."""
 
@@ -206,6 +199,7 @@ class Reading:
         self.waiting: list[CallGroup] = []
         self.joined = 0  # where a second row of calls joined the first
         self.answered = False  # a result has come since the calls that wait
+        self.ways: dict[tuple[int, ...], Reading] = {}  # of so many messages with these interruptions
 
     @property
     def runs(self) -> list[tuple[int, int]]:
@@ -223,8 +217,13 @@ class Reading:
 
     def interrupt(self) -> None:
         """All that waits is abandoned here."""
-        _abandon(self.waiting)
+        self._abandon()
         self.ended, self.waiting, self.began = self.runs, [], None
+
+    def _abandon(self, before: int | None = None) -> None:
+        """What waits, or of that the calls before one."""
+        for group in self.waiting:
+            group.abandoned |= before is None or group.call < before
 
     def read(self, message: Message) -> None:
         index, calls, answers = len(self.log), called_ids(message), answered_ids(message)
@@ -234,8 +233,8 @@ class Reading:
         self.of_text[canonical_once(message)].append(index)
         self.of_identity[identity_once(message)].append(index)
         metadata = message.get("metadata")
-        critical = message.get("critical") or (isinstance(metadata, Mapping) and metadata.get("critical"))
-        if message.get("role") in ("user", "system", "developer") or critical:
+        is_critical = message.get("critical") or (isinstance(metadata, Mapping) and metadata.get("critical"))
+        if message.get("role") in ("user", "system", "developer") or is_critical:
             self.of_pins.append(index)
         last = self._pair(index, message, calls, answers)
         if '"tool_reference"' in canonical_once(message):  # what it loads may stay, with its calls
@@ -270,10 +269,9 @@ class Reading:
                 group.results.append((index, identity))
             paired.append(-1 if group is None else group.call)
         last = max(paired, default=-1)
-        if last >= 0:
-            _abandon([group for group in self.waiting if calls or group.call < last])
-        if -1 in paired or (answers and has_words(message)):
-            _abandon(self.waiting)
+        if -1 in paired or (answers and has_words(message)) or (calls and last >= 0):
+            self._abandon()
+        self._abandon(before=last)
         return last
 
 
@@ -287,9 +285,12 @@ def read_log(log: Sequence[Message], interrupted: Collection[int] = ()) -> Readi
         _LAST[:] = [Reading()]
     for message in log[len(_LAST[0].log) :]:  # one that begins with the very messages of the last is read on from there
         _LAST[0].read(message)
-    if not interrupted:
-        return _LAST[0]
-    reading, runs = Reading(), _LAST[0].runs
+    way, ways = (len(log), *interrupted), _LAST[0].ways
+    if not interrupted or way in ways:
+        return ways.get(way, _LAST[0])
+    if len(ways) > 8:
+        ways.clear()
+    reading, runs = ways.setdefault(way, Reading()), _LAST[0].runs
     ends = {*interrupted, *(place for run in runs for place in run if place < len(log))}
     for index in range(len(log) + 1):
         if index in ends:
@@ -300,11 +301,11 @@ def read_log(log: Sequence[Message], interrupted: Collection[int] = ()) -> Readi
     return reading
 
 
-def interrupts(log: Sequence[Message], loaded: int, interrupted: Collection[int]) -> int | None:
+def interrupts(log: Sequence[Message], loaded: int, interrupted: Collection[int]) -> list[int]:
     """Where a request abandons calls, if it does: those before a newest message that makes calls itself, for that is
     shown; and those of the first `loaded` entries, which an earlier process has made."""
     waiting = [group.call for group in read_log(log, interrupted).open_groups()]
     newest = len(log) - 1
     if waiting and waiting[-1] == newest >= loaded:
-        return newest if waiting[:-1] else None
-    return len(log) if waiting and waiting[0] < loaded else None
+        return [newest] if waiting[:-1] else []
+    return [len(log)] if waiting and waiting[0] < loaded else []

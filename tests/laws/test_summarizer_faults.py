@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import anyio
@@ -9,14 +10,17 @@ import pytest
 
 from tests.behaviour.contexts import Clock
 
-from .amounts import ALL
 from .builders import session
 from .judge import watched
 from .summarizers import FLAKY, Counting, Failing, Lying, Sleeping
 
 QUICK: dict[str, Any] = {"call_timeout": 0.2, "attempts": 2, "breaker_failures": 4, "breaker_cooldown": 0.05}
-FAULTY = {"sleeping": Sleeping, "failing": Failing, "flaky": lambda: Lying(*FLAKY)}
-NO_SUMMARY = ["empty", "echo", "number", "nothing", "bytes"]
+FAULTY: dict[str, Callable[[], Any]] = {
+    "sleeping": Sleeping,
+    "failing": Failing,
+    "flaky": lambda: Lying(*FLAKY),
+    "lying": lambda: Lying("empty", "echo", "number", "nothing", "bytes"),  # none of which can serve
+}
 MINUTES, STEP = 10, 3.0  # of the outage; seconds from one message to the next
 COOLDOWN, FAILURES, CONCURRENCY = 30.0, 4, 4
 LASTING: dict[str, Any] = {
@@ -53,31 +57,30 @@ async def test_views_come_while_the_summarizer_sleeps_for_ever(monkeypatch: pyte
     assert started == []
 
 
-@pytest.mark.parametrize("kind", [*FAULTY, *NO_SUMMARY])
+@pytest.mark.parametrize("kind", FAULTY)
 async def test_views_stay_lawful_with_a_summarizer_that_is(kind: str) -> None:
     """One that fails opens the breaker, and calls stop; a reply that cannot serve is refused and never shown."""
-    summarizer = FAULTY[kind]() if kind in FAULTY else Lying(kind)
+    summarizer = FAULTY[kind]()
     limits = {**QUICK, "breaker_cooldown": 3_600.0} if kind == "failing" else QUICK
     with anyio.fail_after(120):
         async with watched(summarizer, budget=2_000, **limits) as judge:
-            await judge.live(session(45, 170), every=1 if ALL or kind in FAULTY else 4)
+            await judge.live(session(45, 150))
             statistics = judge.context.statistics()
             assert judge.activations > 3
             assert judge.covered > 70
-            assert 0 < summarizer.calls <= statistics.model_calls + 8  # those in flight may be in one count only
-            assert statistics.model_calls <= summarizer.calls + 8
+            assert summarizer.calls > 0
+            assert abs(summarizer.calls - statistics.model_calls) <= 8  # those in flight may be in one count only
             assert statistics.stand_ins > 0 or kind == "flaky"
             await judge.view(1_000)
             await judge.check_log()
             await judge.context.wait_idle()
             statistics = judge.context.statistics()
             if kind == "failing":
-                assert statistics.breaker == "open"
-                assert summarizer.calls <= 4 * 2 + 8
-            if kind in NO_SUMMARY:
+                assert (statistics.breaker, summarizer.calls <= 4 * 2 + 8) == ("open", True)
+            if kind == "lying":
                 assert statistics.refused_replies > 0
                 assert statistics.summaries_failed > 0
-                assert statistics.last_error
+                assert (statistics.summaries_ready, bool(statistics.last_error)) == (0, True)
 
 
 class Line(Counting):

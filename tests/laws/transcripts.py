@@ -46,8 +46,8 @@ def refusal(rows: Sequence[Message], log: Sequence[Message], seal: Seal) -> str:
     row as one.
     """
     if any("tool_calls" in row or row["role"] == "tool" for row in log):
-        known = {role: {"role", *names} for role, names in SHAPES["rows"].items()}
-        plain = [{name: value for name, value in row.items() if name in known[row["role"]]} for row in rows]
+        known = SHAPES["rows"]
+        plain = [{name: row[name] for name in row if name in {"role", *known[row["role"]]}} for row in rows]
         return problem("chat", {"messages": plain}, seal)
     tools = [{"name": name} for name in {b["name"] for row in log for b in blocks(row) if b.get("type") == "tool_use"}]
     sent: list[Message] = []
@@ -69,8 +69,8 @@ async def play(
     count = (await choose_counter("estimate")).count
     broken, refused, seal = list[str](), 0, Recorded(log)
     with tempfile.TemporaryDirectory() as folder:
-        given: dict[str, Any] = {"token_counter": "estimate", "idle_after": "never", **options}
-        settings = Settings(max_tokens=budget, store=f"{folder}/s.db", **given)
+        given: dict[str, Any] = {"store": f"{folder}/s.db", "token_counter": "estimate", "idle_after": "never"}
+        settings = Settings(max_tokens=budget, **{**given, **options})
         async with open_context(settings, summarizer=summarizer) as context:
             judge = Judge(context, budget=budget, count=count)
             for at in range(1, len(log) + 1):
@@ -82,7 +82,8 @@ async def play(
                 view: list[Message] = []
                 try:
                     view = await judge.view()
-                    await judge.check_log()
+                    if due:
+                        await judge.check_log()
                 except LawBroken as error:
                     broken.append(f"before message {at}: {error}")
                     judge.untold()
@@ -91,9 +92,9 @@ async def play(
                 if said and not refusal(judge.log, log, seal):
                     broken.append(f"before message {at}: refused: {said}")
             counted = context.statistics().repairs
-    figures = (len(log), judge.views, judge.activations, judge.covered, judge.repairs["shrunk"], judge.refused)
     told = {"broken": broken, "repairs": judge.repairs, "counted": counted}
-    return {**dict(zip(SUMS, (*figures, refused), strict=True)), **told}
+    figures = (len(log), judge.views, judge.activations, judge.covered, judge.repairs["shrunk"], judge.refused, refused)
+    return told | dict(zip(SUMS, figures, strict=True))
 
 
 def main() -> int:

@@ -134,6 +134,7 @@ async def played(dialect: str, **place: Any) -> str:
     shown = ""
     async with open_context(Settings(max_tokens=BUDGET, **SMALL, **place), count_tokens=count) as context:
         judge = Judge(context, budget=BUDGET)
+        judge.thorough = 5
         for message in hostile_session(dialect):
             await judge.add(message)
             if message["role"] == "assistant":

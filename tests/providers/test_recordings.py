@@ -1,6 +1,7 @@
 """`eval run` and `tune` with a model: priced ahead, recorded against the provider on the loopback, and replayed."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -75,11 +76,8 @@ def test_a_recorded_run_is_replayed_to_the_byte(protocol, tmp_path, monkeypatch,
 
     with serving_apart(answering) as server:
         url = ("--base-url", protocol.base_url(server.root))
-        assert play("record", *url) == 2  # the price is not accepted
-        told = capsys.readouterr().err
-        assert "requests (" in told
-        assert "give --yes" in told
-        assert len(server.requests) == 0
+        assert (play("record", *url), len(server.requests)) == (2, 0)  # the price is not accepted
+        assert re.search(r"requests \(.*give --yes", capsys.readouterr().err, re.DOTALL)
         assert play("record", *url, "--yes", "--max-calls", 2) == 4
         assert "max_calls" in capsys.readouterr().err
         assert play("record", *url, "--yes", "--json", written / "told.json") == 0
@@ -90,7 +88,6 @@ def test_a_recorded_run_is_replayed_to_the_byte(protocol, tmp_path, monkeypatch,
     assert same_reports(written / "run", written / "record")
     assert MODEL in (written / "run" / "report.json").read_text("utf8")
     assert "127.0.0.1" not in (written / "run" / "report.html").read_text("utf8")
-    capsys.readouterr()
     assert play("run", model="another-model") == 2
     assert "another-model at" in capsys.readouterr().err
     files = [path for path in written.rglob("*") if path.is_file()]
@@ -125,7 +122,7 @@ async def test_a_dry_run_tells_the_calls_and_the_tokens_of_the_real_one(protocol
         place = {"base_url": protocol.base_url(server.root), "api_key": KEY}
         (real,) = await replay_log("log", LOG, [replace(settings, **place)])
     assert told.counts["model_calls"] == real.counts["model_calls"] == len(server.requests) > 10
-    assert sum("consecutive parts" in system_text(one.body) for one in server.requests) > 0
+    assert any("consecutive parts" in system_text(one.body) for one in server.requests)
     assert told.counts["model_input_tokens"] == pytest.approx(real.counts["model_input_tokens"], rel=0.03)
     assert all(told.counts[name] == real.counts[name] > 0 for name in ("messages", "history_tokens"))
 
@@ -174,6 +171,15 @@ def tune(*arguments: object, at: ProviderServer | None = None, logs: Sequence[st
 
 
 def test_a_better_prompt_wins_and_is_the_next_version_and_a_replay_says_the_same(checkout, monkeypatch, capsys):
+    """The bar of its recording has all calls from its start, so that what is left only falls."""
+    bar, update = list[tuple[float | None, float]](), Progress.update
+
+    def watched(self: Progress, task: Any, **given: Any) -> None:
+        update(self, task, **given)
+        if self.tasks[task].description == "calls":
+            bar.append((self.tasks[task].total, self.tasks[task].completed))
+
+    monkeypatch.setattr(Progress, "update", watched)
     with serving_apart(keeping) as server:
         assert tune("--dry-run", *TRIED, "--json", "-", at=server) == 0
         planned = json.loads(capsys.readouterr().out)
@@ -185,14 +191,17 @@ def test_a_better_prompt_wins_and_is_the_next_version_and_a_replay_says_the_same
         assert tune("--yes", *TRIED, "--max-calls", 3, at=server, logs=SOME[:1]) == 4
         assert len(server.requests) == 3
         assert "the cap max_calls is reached" in capsys.readouterr().err
+        bar.clear()
         assert tune("--yes", *TRIED, "--out", "one", "--write", "new", "--json", "one.json", at=server) == 0
         assert planned["calls"] == pytest.approx(len(server.requests), rel=0.15)  # views follow the replies
         assert "segment" in planned["by_kind"]
+        calls = len(server.requests) - 3
+        assert sorted({*bar}) == [(bar[0][0], done) for done in range(1, calls + 1)]
+        assert bar[0][0] >= calls
     run = json.loads((checkout / "one.json").read_text("utf8"))
-    tuning = run["tuning"]
-    assert tuning["winner"] == "segment/v7"
+    tuning, files = run["tuning"], [f"--- shipped segment/v{SHIPPED.version}", "+++ segment/v7.md"]
+    assert (tuning["winner"], tuning["diff"][:2]) == ("segment/v7", files)
     assert f"+{BETTER}" in tuning["diff"]
-    assert tuning["diff"][:2] == [f"--- shipped segment/v{SHIPPED.version}", "+++ segment/v7.md"]
     assert all(pair["old"] != pair["new"] and pair["source"] for pair in tuning["pairs"])
     assert tuning["pairs"][0]["needed"]  # they begin with those that differ in most
     assert any({*pair["new_keeps"]} - {*pair["old_keeps"]} for pair in tuning["pairs"])
@@ -209,30 +218,13 @@ def test_a_better_prompt_wins_and_is_the_next_version_and_a_replay_says_the_same
     assert same_reports("one", "two")
 
 
-def test_the_bar_of_a_recording_has_all_calls_from_its_start_so_that_what_is_left_only_falls(checkout, monkeypatch):
-    shown, update = list[tuple[float | None, float]](), Progress.update
-
-    def watched(self: Progress, task: Any, **given: Any) -> None:
-        update(self, task, **given)
-        if self.tasks[task].description == "calls":
-            shown.append((self.tasks[task].total, self.tasks[task].completed))
-
-    monkeypatch.setattr(Progress, "update", watched)
-    with serving_apart(keeping) as server:
-        assert tune("--yes", *TRIED, at=server, logs=SOME) == 0
-    assert len({total for total, _ in shown}) == 1
-    assert sorted({*shown}) == sorted((shown[0][0], done) for done in range(1, len(server.requests) + 1))
-    assert shown[0][0] >= len(server.requests)
-
-
 def test_a_prompt_that_is_no_better_changes_nothing_and_one_that_cannot_serve_is_refused(checkout, capsys):
     with serving_apart(keeping) as server:
         own = ("--prompts", "mine", "--prompt", "mine", "--json", "told.json")
         assert tune("--yes", *own, at=server, logs=SOME[:2]) == 0
     told = json.loads((checkout / "told.json").read_text("utf8"))
-    assert told["tuning"]["winner"] == "start"
+    assert (told["tuning"]["winner"], told["tuning"]["diff"], told["written"]) == ("start", [], [])
     assert "equal on every question" in told["verdict"]
-    assert told["tuning"]["diff"] == told["written"] == []
     assert "Not written: the interval is not wholly above zero." in capsys.readouterr().out
     sections, lacks = "its sections must be the fixed ones", "it lacks the placeholder {{max_tokens}}"
     bare, none = f"{sections}, in their order: ## ", "; it has none"
@@ -255,33 +247,27 @@ def test_a_prompt_whose_replies_cannot_serve_does_not_win_by_the_extracts_in_the
     assert "Not written: no reply can serve of 100% of its segments." in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("sign", "status", "told"),
-    [
-        (signal.SIGTERM, -signal.SIGTERM, ""),
-        (signal.SIGINT, 130, "\nerror: stopped; replies are kept, run it again to go on\n"),
-    ],
-)
-def test_a_process_that_is_ended_keeps_every_reply_that_it_has(checkout, sign: signal.Signals, status: int, told: str):
-    def four(request: Request) -> Answer:
-        return keeping(request) if request.number < 4 else Answer(ending="stall")
+def test_a_process_that_is_ended_keeps_every_reply_that_it_has(checkout):
+    def three(request: Request) -> Answer:
+        return keeping(request) if request.number < 3 else Answer(ending="stall")
 
-    kept = checkout / "c.jsonl"
-    with serving_apart(four) as server:
-        words = ["tune", *SOME[:2], *OPTIONS, "--base-url", OPENAI.base_url(server.root), "--yes", *TRIED]
-        line = [sys.executable, "-m", "summarizing_context", *words]
-        with subprocess.Popen(line, stderr=subprocess.PIPE, text=True) as process:
-            for _ in range(600):
-                if len(server.requests) > 4 and kept.exists() and kept.read_bytes().count(b"\n") == 4:
-                    break
-                time.sleep(0.1)
-            process.send_signal(sign)
-            assert process.stderr.read().endswith(told)
-    assert process.returncode == status
-    assert kept.read_bytes().count(b"\n") == 4
+    (kept := checkout / "c.jsonl").touch()
+    stopped = "\nerror: stopped; replies are kept, run it again to go on\n"
+    for replies, sign, status, told in ((3, signal.SIGTERM, -signal.SIGTERM, ""), (6, signal.SIGINT, 130, stopped)):
+        with serving_apart(three) as server:
+            words = ["tune", *SOME[:2], *OPTIONS, "--base-url", OPENAI.base_url(server.root), "--yes", *TRIED]
+            line = [sys.executable, "-m", "summarizing_context", *words]
+            with subprocess.Popen(line, stderr=subprocess.PIPE, text=True) as process:
+                for _ in range(600):
+                    if len(server.requests) > 3 and kept.read_bytes().count(b"\n") == replies:
+                        break
+                    time.sleep(0.1)
+                process.send_signal(sign)
+                assert process.stderr.read().endswith(told)
+        assert (process.returncode, kept.read_bytes().count(b"\n")) == (status, replies)
     with serving_apart(keeping) as server:
         assert tune("--yes", *TRIED, at=server, logs=SOME[:2]) == 0
-        assert len(server.requests) == kept.read_bytes().count(b"\n") - 4, "no reply is paid for twice"
+        assert len(server.requests) == kept.read_bytes().count(b"\n") - 6, "no reply is paid for twice"
     assert kept.read_bytes().splitlines() == sorted(kept.read_bytes().splitlines())
 
 

@@ -1,6 +1,7 @@
 """Plug-ins of clients ask for views: answers, logs that go on behind a compaction, and the installed files."""
 
 import json
+import re
 import shutil
 from collections.abc import AsyncIterator
 from functools import partial
@@ -66,22 +67,19 @@ async def test_a_plug_in_gets_its_own_messages_by_place_and_summaries_for_the_re
     said = history(40)
     async with service() as (_, address):
         assert await ask(address, said[:5]) is None  # a history that fits stays as it is
-        items = await ask(address, said)
+        first, ours, *rest = items = await ask(address, said)
         grown = await ask(address, [*said, assistant("All is read.")])
         shorter = (await ask(address, [*said[:7], user("word " * 20_000)], "other"))[-1]
         told = await status(address)
     async with service(budget=None) as (_, address):  # then it is that of the model as the client knows it
         assert await ask(address, said, "one", context_window=100_000) is None
         assert await ask(address, said, "two", context_window=9_000, max_tokens=1_000) is not None
+    assert [first, *rest] == [{"at": 0}, *({"at": at} for at in range(len(said) - len(rest), len(said)))]
+    assert (ours.keys(), ours["role"], told["failures"]) == ({"role", "content"}, "user", 0)
+    assert "<summary messages=" in ours["content"]
     assert grown == [*items, {"at": len(said)}]  # views grow at their end
-    places = [item["at"] for item in items if "at" in item]
-    assert places == sorted(places)
-    assert places[-1] == len(said) - 1
     assert shorter["at"] == 7
     assert 0 < len(shorter["content"]) < BUDGET * 5  # a text that a view shows shorter
-    [ours] = [item for item in items if "at" not in item]
-    assert (ours["role"], told["failures"]) == ("user", 0)
-    assert "<summary messages=" in ours["content"]
     assert max(record["view_tokens"] for record in told["records"]) <= BUDGET
 
 
@@ -120,13 +118,10 @@ async def test_messages_that_a_client_has_not_come_as_a_record_that_tells_who_sa
     line = await stored(store, [system("The old prompt."), *history(40)])
     async with service(store=store) as (_, address):
         [ours, newest] = await ask(address, [user(line), assistant("Read.")], compact=compact)
-    assert newest == {"at": 1}
-    assert ours["role"] == "user"
+    assert (ours["role"], newest) == ("user", {"at": 1})
     assert "The old prompt." not in ours["content"]
     record = ours["content"].rpartition("<session_record>\n")[2]
-    assert record.endswith("</session_record>")
-    assert "### assistant calls read\n" in record
-    assert "### result of read\nline 39 of the file" in record
+    assert re.search(r"### assistant calls read\n.*### result of read\nline 39 of .*</session_record>$", record, re.S)
 
 
 async def test_a_compaction_that_no_provider_gets_counts_as_no_request():
@@ -231,9 +226,8 @@ console.log(JSON.stringify({ said, messages: output.messages }))
 async def test_opencode_sends_a_view_in_place_of_a_long_history(run_plugin):
     told = await run_plugin("opencode")
     first, ours, *tail = told["messages"]
-    assert told["said"] == []
     assert "<summary messages=" in ours["parts"][0]["text"]
-    assert [first, *tail] == [OPENCODE_HISTORY[0], *OPENCODE_HISTORY[-len(tail) :]]
+    assert (told["said"], [first, *tail]) == ([], [OPENCODE_HISTORY[0], *OPENCODE_HISTORY[-len(tail) :]])
 
 
 PI = """
@@ -317,11 +311,9 @@ async def test_without_the_service_a_client_goes_on_unchanged_and_says_so_once(c
 async def test_claude_code_compacts_to_summaries_and_its_newest_rows(run_plugin):
     told = await run_plugin("claude-code")
     ours, *tail = told["messages"]
-    assert told["said"] == []
-    assert told["skip"]
+    assert (told["said"], bool(told["skip"]), len(tail) < 20) == ([], True, True)
     assert "<summary messages=" in ours["text"]
     assert tail == [{name: row[name] for name in row if name != "handle"} for row in CLAUDE_ROWS[-len(tail) :]]
-    assert len(tail) < 20
 
 
 async def test_claude_code_keeps_of_a_row_what_the_view_shows(run_plugin):
@@ -345,12 +337,9 @@ async def test_a_session_goes_on_in_another_client_with_its_whole_log(tmp_path, 
     command = ["continue", "s1", "--store", str(store), "--in", "opencode", "--dry-run", "--json", str(told)]
     assert await anyio.to_thread.run_sync(main, command) == 0
     prompt = json.loads(told.read_text())["prompt"]
-    assert "<summary messages=" in prompt
-    assert "line 39 of the file" in prompt
+    assert re.search("<summary messages=.*line 39 of the file", prompt, re.S)
     async with service(store=store) as (_, address):
         items = await ask(address, [user(prompt), assistant("All is read.")])
     async with open_context(Settings(store=store, session_id="s1"), read_only=True) as context:
         log = await context.get_messages()
-    assert len(log) == 82
-    assert log[-1]["content"] == "All is read."
-    assert items[-1] == {"at": 1}
+    assert (len(log), log[-1]["content"], items[-1]) == (82, "All is read.", {"at": 1})

@@ -45,12 +45,11 @@ async def test_a_long_session_stays_within_its_budget_and_lawful_also_behind_a_r
             records += told["records"]
             assert (len(told["sessions"]), told["failures"]) == (1, 0)
     sent = histories(fake.seen)
-    assert len(fake.seen) == len(records) == 24
-    assert fake.problems == []
+    assert (len(sent), len(records), fake.problems) == (24, 24, [])
     assert max(record["view_tokens"] + record["fixed_tokens"] for record in records) <= BUDGET
     activations = sum(record["activation"] is not None for record in records)
-    assert 2 <= activations < 15
-    assert sum(not begins_with(now, before) for before, now in pairwise(sent)) <= activations
+    assert sum(not begins_with(now, before) for before, now in pairwise(sent)) <= activations < 15
+    assert activations >= 2
     assert records[16]["activation"] in (None, "restored")
     assert begins_with(sent[16], sent[15])
     assert "<summary messages=" in fake.seen[-1]["raw"].decode().replace("\\", "")
@@ -65,12 +64,10 @@ async def test_a_reminder_that_moves_to_the_newest_message_costs_no_activations(
         await client.steps(18)
         for step in range(3):
             await client.step(f"What did step {step} read?")
-        told = await status(address)
-    reasons = [record["activation"] for record in told["records"]]
-    assert set(reasons) == {None, "high_water"}
-    assert fake.problems == []
-    assert any("<recalled " in str(sent[-3:-1]) for sent in histories(fake.seen)), "a page stays for its whole turn"
-    for (before, now), reason in zip(pairwise(histories(fake.seen)), reasons[1:], strict=True):
+        reasons, sent = [record["activation"] for record in (await status(address))["records"]], histories(fake.seen)
+    assert (set(reasons), fake.problems) == ({None, "high_water"}, [])
+    assert any("<recalled " in str(rows[-3:-1]) for rows in sent), "a page stays for its whole turn"
+    for (before, now), reason in zip(pairwise(sent), reasons[1:], strict=True):
         known = before[:-1] if "<recalled " in str(before[-1]) else before
         assert reason == "high_water" or begins_with(now, known[:-1])
 
@@ -140,19 +137,16 @@ async def test_a_client_that_moves_its_files_and_a_reminder_to_the_end_has_one_s
                 assert len(told["sessions"]) == 1
     assert fake.problems == []
     assert sum(record["activation"] == "high_water" for record in told["records"]) < 4
-    assert len({each["session"] for each in told["records"]}) == 1
 
 
 async def test_shadow_changes_nothing_asks_no_model_and_tells_what_it_would_do():
     async with between(budget=BUDGET, shadow=True, lends=True) as (fake, address):
         await AnthropicAgent(address).steps(16)
         told = await status(address)
-    assert [len(rows) for rows in histories(fake.seen)] == list(range(1, 32, 2))
-    assert told["shadow"] is True
+    assert [len(rows) for rows in histories(fake.seen)] == list(range(1, 32, 2)), "it asks no model"
+    assert (told["shadow"], told["summarizer"]) == (True, "extractive")
     assert told["sessions"][0]["saved_tokens"] > BUDGET
-    assert sum(record["activation"] is not None for record in told["records"]) >= 1
-    assert not any("session_record" in each["raw"].decode() for each in fake.seen), "it asks no model"
-    assert told["summarizer"] == "extractive"
+    assert any(record["activation"] for record in told["records"])
 
 
 # What a provider does by itself to a history
@@ -182,8 +176,7 @@ async def test_what_the_server_has_compacted_stays_in_front_unchanged_and_only_w
     assert told["failures"] == 0
     assert sum(record["activation"] is not None for record in told["records"]) > 1
     assert all(each["raw"].count(written) == each["raw"].count(BESIDE) == 1 for each in fake.seen)
-    assert len(fake.seen[-1]["raw"]) < len(body) / 2
-    assert fake.seen[-1]["body"][field][0] == lead[0]
+    assert (len(fake.seen[-1]["raw"]) < len(body) / 2, histories(fake.seen)[-1][0]) == (True, lead[0])
 
 
 HI = user("a")

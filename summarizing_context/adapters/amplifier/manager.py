@@ -43,7 +43,7 @@ from summarizing_context.errors import (
     StoreReadOnlyError,
 )
 from summarizing_context.log.entries import content_digest
-from summarizing_context.messages.reading import Message, decode_message, parse_messages, read_message
+from summarizing_context.messages.reading import Message, decode_message, listed, parse_messages, read_message
 from summarizing_context.models import field_of, read_provider
 from summarizing_context.retrieval.tools import compact_tool_schema, memory_tool_schemas, recall_tool_schema
 from summarizing_context.sessions.session import Statistics
@@ -256,17 +256,13 @@ class SummarizingContextManager:
         only what it lacks at its end is appended. Else the messages replace what differs; a loaded log keeps its
         leading system rows, unless the messages lead with some. Raises `MessageError`; then nothing has changed.
         """
-        context = await self.opened()
-        if isinstance(messages, Iterable) and not isinstance(messages, str | bytes | Mapping):
-            messages = list(map(as_logged, messages))  # read more than once
+        context, rows = await self.opened(), list(map(as_logged, listed(messages)))
         log = await context.get_messages()
         try:
-            is_same, _ = await _compare(messages, log)
+            is_same, _ = await _compare(rows, log)
         except MessageError:
-            written = as_json(messages)
-            messages = list(map(as_logged, written)) if isinstance(written, list) else written
-            is_same, _ = await _compare(messages, log)
-        rows: list[Message] = list(messages)
+            rows = list(map(as_logged, as_json(rows)))
+            is_same, _ = await _compare(rows, log)
         if is_same and rows:
             return
         if not self._resuming:
@@ -360,8 +356,8 @@ class SummarizingContextManager:
             return await start_context(plan.settings, options)
         place, messages = Path(plan.settings.store), list[Any]()
         try:
-            if (listed := _read_list(place)) is not None:
-                place, messages = place.with_name(f"{place.name}.db"), list(map(as_logged, as_json(listed)))
+            if (imported := _read_list(place)) is not None:
+                place, messages = place.with_name(f"{place.name}.db"), list(map(as_logged, as_json(imported)))
                 async with opened_store(place) as opened:
                     if any(session.messages for session in await opened.sessions()):
                         messages = []

@@ -36,7 +36,7 @@ from summarizing_context.errors import (
     UndoError,
 )
 from summarizing_context.evaluation.laws import view_parts
-from summarizing_context.messages.reading import message_text_parts, read_message
+from summarizing_context.messages.reading import message_text_parts, parsed, read_message
 from summarizing_context.messages.tokens import Price, TokenCounter, choose_counter, estimate_text
 from summarizing_context.views.view import decode_state
 
@@ -128,9 +128,7 @@ class _Pages:
             return _json({"error": f"the request is larger than {_MAX_BODY} bytes"}, 413)
         if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
             return _json({"error": "a change is asked for with JSON"}, 415)
-        asked: object = None
-        with suppress(ValueError):
-            asked = json.loads(body)
+        asked = parsed(body.decode("utf-8", "replace"))
         asked = asked if isinstance(asked, dict) else {}
         if not isinstance(session := asked.get("session"), str) or not session:
             return _json({"error": "a change is asked for with the session's name"}, 400)

@@ -30,18 +30,14 @@ _LOOK_AGAIN = 1.0  # seconds until a worker that has room looks for requests, or
 logger = logging.getLogger(__name__)
 
 
-def _shared(store: SessionStore, needs: str) -> PostgresStore:
-    if not isinstance(store, PostgresStore):
-        raise SettingsError(f"{needs}: store = 'postgresql://…'")
-    return store
-
-
 class PostgresRequests:
     """The requests of a store for summaries, which workers of a pool answer: a queue for each model, by its recipe, and
     for each version of the checks. Removing a session removes its text. Every method raises `StoreError`."""
 
-    def __init__(self, store: PostgresStore) -> None:
-        self._store = store
+    def __init__(self, store: SessionStore, needs: str = "it needs a store that hosts share") -> None:
+        if not isinstance(store, PostgresStore):
+            raise SettingsError(f"{needs}: store = 'postgresql://…'")
+        self.store = store
 
     async def run(self, query: str, **values: Any) -> Any:
         """Run one query, and return its first row, if it has one."""
@@ -50,7 +46,7 @@ class PostgresRequests:
             cursor = connection.run(query, **values)
             return cursor.fetchone() if cursor.description else None
 
-        return await self._store.submit("ask for summaries", work)
+        return await self.store.submit("ask for summaries", work)
 
     async def ask(self, session_id: str, key: SummaryKey, recipe: str, text: bytes) -> None:
         queue = f"{recipe} {GROUNDING_VERSION}"
@@ -69,7 +65,7 @@ class PostgresRequests:
             asked = [(SummaryKey(*key), session_id, text) for *key, session_id, text in found]
             return [request for request in asked if take_claim(connection, request[0], _CLAIM)]
 
-        return await self._store.submit("ask for summaries", work)
+        return await self.store.submit("ask for summaries", work)
 
     async def wait(self, key: SummaryKey) -> str | None:
         """Wait until a request is answered, or removed with its session; return the error where it failed."""
@@ -90,7 +86,7 @@ class PostgresRequests:
                 note_uses(connection, session_id, {key: place})
                 connection.run("remove_request", **key._asdict())
 
-        await self._store.submit("ask for summaries", work)
+        await self.store.submit("ask for summaries", work)
 
 
 # The side of a host
@@ -102,15 +98,13 @@ class PoolCaller:
 
     def __init__(self, settings: Settings, store: SessionStore, caller: Caller | None) -> None:
         """Raise `SettingsError`."""
-        self._store = _shared(store, f"workers = {settings.workers!r} needs a store that hosts share")
+        self._requests = PostgresRequests(store, f"workers = {settings.workers!r} needs a store that hosts share")
         if caller is None or caller.recipe is None:
             raise SettingsError(
                 f"workers = {settings.workers!r} needs a summarizer that workers have too: one that asks a model, such "
                 "as 'openai', or an object of yours with an attribute `recipe`"
             )
-        self.recipe, self.model = caller.recipe, caller.model
-        self._session_id = settings.session_id
-        self._requests = PostgresRequests(self._store)
+        self.recipe, self.model, self._session_id = caller.recipe, caller.model, settings.session_id
 
     def ready_in(self) -> float | None:
         return 0.0
@@ -123,7 +117,7 @@ class PoolCaller:
                 await requests.ask(self._session_id, key, self.recipe, json.dumps(asdict(job)).encode())
                 if (error := await requests.wait(key)) is not None:
                     raise SummarizerError(error)
-                if kept := (await self._store.find_summaries(self._session_id, {key: None})).get(key):
+                if kept := (await requests.store.find_summaries(self._session_id, {key: None})).get(key):
                     return SummaryReply(kept.text, kept.input_tokens, kept.output_tokens)
         except StoreError as error:
             raise SummarizerError("the pool's queue is out of reach") from error
@@ -137,7 +131,7 @@ async def pool_worker(
     settings: Settings, store: SessionStore, *, summarizer: Summarizer | None = None, drain_within: float = 20.0
 ) -> AsyncIterator[PoolWorker]:
     """A worker on an open store; the settings name the model and its limits. Raises `SettingsError`."""
-    for_hosts = _shared(store, "a worker serves hosts that share a store")
+    requests = PostgresRequests(store, "a worker serves hosts that share a store")
     if summarizer is None and settings.summarizer == "extractive":
         raise SettingsError("a worker asks a model: set summarizer to one that does, such as 'openai' or 'anthropic'")
     own = make_model(settings, read_only=False) if summarizer is None else None
@@ -145,7 +139,7 @@ async def pool_worker(
         caller = make_caller(without_default_cap(settings), own or summarizer, read_only=False)
         if caller.recipe is None:
             raise SettingsError("the summarizer needs an attribute `recipe`, by which hosts name it too")
-        yield PoolWorker(for_hosts, caller, caller.recipe, settings.concurrency, drain_within)
+        yield PoolWorker(requests, caller, caller.recipe, settings.concurrency, drain_within)
     finally:
         if own is not None:
             await own.close()
@@ -154,10 +148,9 @@ async def pool_worker(
 class PoolWorker:
     """Makes summaries for the sessions of one store, until told to drain. Belongs to its event loop."""
 
-    def __init__(self, store: PostgresStore, caller: Caller, recipe: str, room: int, drain_within: float) -> None:
-        self._store, self._caller, self._recipe = store, caller, recipe
+    def __init__(self, requests: PostgresRequests, caller: Caller, recipe: str, room: int, drain_within: float) -> None:
+        self._requests, self._caller, self._recipe = requests, caller, recipe
         self._room, self._drain_within = room, drain_within
-        self._requests = PostgresRequests(store)
         self._draining = asyncio.Event()
 
     def drain(self) -> None:
@@ -195,7 +188,7 @@ class PoolWorker:
         try:
             job = SummaryJob(**json.loads(text))
             place = job.start, job.stop
-            if await self._store.find_summaries(session_id, {key: place}):  # made by another meanwhile
+            if await requests.store.find_summaries(session_id, {key: place}):  # made by another meanwhile
                 await requests.run("remove_request", **key._asdict())
                 return
             reply = await self._caller.summarize(job)
@@ -220,4 +213,4 @@ class PoolWorker:
             with suppress(StoreError):  # it is tried again
                 await requests.fail(key, cause)
         finally:
-            self._store.give_up_key(key)
+            requests.store.give_up_key(key)

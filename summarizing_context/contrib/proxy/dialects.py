@@ -18,14 +18,13 @@ from summarizing_context.adapters.open_sessions import KEY, BoundThinking, bound
 from summarizing_context.adapters.response_items import COMPACTED, SERVER_WORK, ViewWriter, rows_of
 from summarizing_context.adapters.response_items import Row as ItemRow
 from summarizing_context.evaluation.laws import view_parts
-from summarizing_context.messages.reading import encodable, message_text_parts, read_message
+from summarizing_context.messages.reading import Message, encodable, message_text_parts, read_message
 from summarizing_context.messages.rendering import render_messages
 from summarizing_context.messages.text import fence
 from summarizing_context.models import field_of
 
 HOOK = {"source": "hook"}  # the metadata of rows that a client puts in by itself
 
-Message = dict[str, Any]
 Fields = dict[str, msgspec.Raw]  # of a request, as JSON
 Out = bytes | Message  # a message as the client wrote it, or as a view has it
 

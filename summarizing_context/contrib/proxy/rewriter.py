@@ -128,9 +128,8 @@ class Rewriter:
             del self._known[next(iter(self._known))]
         by_plugin = isinstance(dialect, Plugin)  # which brings no credentials of a provider
         if self.proxy.lends and not by_plugin:
-            if known.summarizer is None:
-                model = self.proxy.settings.model or asked.model
-                known.summarizer = ClientSummarizer(self.upstream, dialect.name, model)
+            model = self.proxy.settings.model or asked.model
+            known.summarizer = known.summarizer or ClientSummarizer(self.upstream, dialect.name, model)
             known.summarizer.lend(headers)
         is_long = "claude" in asked.model and "context-1m" in told.get("anthropic-beta", "")
         window = asked.window or (1_000_000 if is_long else self._window(dialect, asked.model, client, headers))

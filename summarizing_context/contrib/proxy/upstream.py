@@ -22,17 +22,8 @@ from starlette.types import Send
 
 from summarizing_context.errors import SettingsError, SummarizerError, SummarizerNotReady, SummarizerRefused, briefly
 from summarizing_context.models import field_of
+from summarizing_context.summarizers import sdk
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
-from summarizing_context.summarizers.sdk import (
-    MOST_BYTES,
-    Fault,
-    Refusal,
-    fenced,
-    most_tokens,
-    read_reply,
-    seconds_to_wait,
-    status_failure,
-)
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -267,7 +258,7 @@ class ClientSummarizer:
         """Return the model's answer; raise `SummarizerError` or a subclass."""
         if not self._lent:
             raise SummarizerNotReady("no request of the client has brought its credentials yet", retry_after=5.0)
-        limit, asked = most_tokens(job.max_tokens), {"role": "user", "content": fenced(job)}
+        limit, asked = sdk.most_tokens(job.max_tokens), {"role": "user", "content": sdk.fenced(job)}
         body: dict[str, Any]
         if self._dialect == "anthropic":
             system = [{"type": "text", "text": job.instructions, "cache_control": {"type": "ephemeral"}}]
@@ -281,13 +272,13 @@ class ClientSummarizer:
         sent = msgspec.json.encode({"model": self._model, **body})
         try:
             answer = await self._upstream.send("POST", path, headers, sent)
-            data = await answer.read(MOST_BYTES)
+            data = await answer.read(sdk.MOST_BYTES)
         except httpx2.HTTPError:
-            raise SummarizerError(Fault.CONNECTION) from None  # its words may hold what was sent
-        if len(data) > MOST_BYTES:
-            raise SummarizerRefused(Refusal.TOO_LARGE)
+            raise SummarizerError(sdk.Fault.CONNECTION) from None  # its words may hold what was sent
+        if len(data) > sdk.MOST_BYTES:
+            raise SummarizerRefused(sdk.Refusal.TOO_LARGE)
         if not 200 <= answer.status < 300:
-            raise status_failure(answer.status, seconds_to_wait(answer.headers))
+            raise sdk.status_failure(answer.status, sdk.seconds_to_wait(answer.headers))
         if answer.streams:  # its last event tells all of it
             events = [line[5:] for line in data.split(b"\n") if line.startswith(b"data:") and b'"response"' in line]
             data = events[-1] if events else data
@@ -298,8 +289,8 @@ class ClientSummarizer:
                 said = [block for item in output if item.get("type") == "message" for block in item["content"]]
                 why = (reply.get("incomplete_details") or {}).get("reason") or reply.get("status")
                 reply |= {"content": said, "stop_reason": why}
-            return read_reply(reply, limit)
+            return sdk.read_reply(reply, limit)
         except (ValueError, RecursionError):
-            raise SummarizerError(Fault.NOT_JSON) from None
+            raise SummarizerError(sdk.Fault.NOT_JSON) from None
         except (AttributeError, KeyError, TypeError):
-            raise SummarizerError(Fault.SHAPE) from None
+            raise SummarizerError(sdk.Fault.SHAPE) from None
