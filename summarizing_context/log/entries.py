@@ -322,8 +322,12 @@ class Intake:
     async def one(self, message: object) -> Entry:
         """The entry of a message. Calls at the same time return in their order: a short message waits for a long one
         before it. Raises `MessageError`."""
-        data = encode_message(checked := check_message(message))
-        is_short = len(data) <= _LONG_TEXT and (checked["role"] != "user" or are_cues_compiled())
+        checked = check_message(message)  # shares the texts; the bytes of long ones are made off the event loop
+        blocks = content if isinstance(content := checked.get("content"), list) else [checked]
+        texts = (value for block in blocks if isinstance(block, dict) for value in block.values())
+        is_long = any(len(text) > _LONG_TEXT for text in texts if isinstance(text, str))
+        data = None if is_long else encode_message(checked)
+        is_short = data is not None and len(data) <= _LONG_TEXT and (checked["role"] != "user" or are_cues_compiled())
         if is_short and not self._being_read:
             return make_entry(checked, self.counter, data)
         self._being_read += 1

@@ -671,6 +671,9 @@ class MessageLog:
 
 # -- the ledger
 
+# The version of the log, the entries from and up to which it is read, and the groups, each with the place of its first
+Unread = tuple[int, int, int, Sequence[tuple[int, Sequence[Entry]]]]
+
 
 class Ledger:
     """What tool calls and people have touched, added up: adding costs the same however much there is. Each closed group
@@ -751,14 +754,25 @@ class Ledger:
         """Tokens that have not been read yet. Until it is 0, a ledger tells only part of the closed groups."""
         return self.log.tokens[self.log.group_ends[-1]] - self.log.tokens[self._stop]
 
-    def read(self, most: float = inf) -> None:
-        """Read what has not been read yet, the oldest groups of about `most` tokens."""
+    def unread(self, most: float = inf) -> Unread:
+        """Return what has not been read yet, the oldest groups of about `most` tokens."""
         log, ends = self.log, self.log.group_ends
         last = bisect_left(ends, bisect_left(log.tokens, log.tokens[self._stop] + most)) + 1
-        for start, stop in pairwise(ends[bisect_left(ends, self._stop) : last + 1]):
-            for touch in self._touches_of(start, log.entries[start:stop]):
-                self.add(touch)
+        ends = ends[bisect_left(ends, self._stop) : last + 1]
+        groups = [(start, log.entries[start:stop]) for start, stop in pairwise(ends)]
+        return log.version, self._stop, ends[-1], groups
+
+    def read(self, unread: Unread) -> list[Touch]:
+        """Return what these groups say, in any thread."""
+        return [touch for first, group in unread[-1] for touch in self._touches_of(first, group)]
+
+    def take(self, unread: Unread, touches: Sequence[Touch]) -> None:
+        """Note what was read, unless it was read meanwhile or the log was replaced."""
+        version, start, stop, _ = unread
+        if (version, start) == (self.log.version, self._stop):
             self._stop = stop
+            for touch in touches:
+                self.add(touch)
 
     def keep(self, stop: int) -> None:
         """Forget what was read off entry `stop` and those after it, for the log was replaced."""
@@ -767,7 +781,8 @@ class Ledger:
     def catch_up(self, most: float = inf) -> None:
         """Read all closed groups; none where that are more than `most` tokens: it stays as far as it was read ahead."""
         if self.lag <= most:
-            self.read()
+            unread = self.unread()
+            self.take(unread, self.read(unread))
 
     def _touches_of(self, start: int, group: Sequence[Entry]) -> list[Touch]:
         """Return what a group, whose first message stands at `start`, did and said, in order."""

@@ -268,9 +268,11 @@ class Worker:
             self._awake.set()
 
     async def _read_ahead(self) -> None:
-        """Read a piece of the log for the ledger, which takes about two milliseconds."""
+        """Read a piece of the log for the ledger."""
+        unread = self.ledger.unread(_PIECE)
+        touches = await self.background.run(partial(self.ledger.read, unread))
         await self.log.foreground.thawed()
-        self.ledger.read(_PIECE)
+        self.ledger.take(unread, touches)
 
     def note_trouble(self, text: str) -> None:
         """No model is asked for now, and `text` says why: other processes see it in the store."""
@@ -363,15 +365,21 @@ class Worker:
             failure = {"duration": self.clock.now() - began, **self.origin, "error": name, "cause": said}
             self.notify("summary_failed", {**about, **failure})
             if job is not None and self._retries["summaries"].is_given_up(want.hash):
-                # merges take an extract in its place, of what the model was given: so the same in every process
-                kind, most = self._purpose(node)
-                extract = partial(summarize_extractively, job.content, kind=kind, max_tokens=most)
-                text = await self.background.run(extract)
-                await self.log.foreground.thawed()
-                summaries.give_up(want.hash, text)
+                await self._give_up(want, job)
         finally:
             self._running.discard(want.hash)
             self._awake.set()
+
+    async def _give_up(self, want: Want, job: SummaryJob) -> None:
+        """Let merges take an extract in the place of a summary for which no usable reply came: of what the model was
+        given, so the same in every process. A fault in reading it must not end the worker: then the merges wait."""
+        try:
+            kind, most = self._purpose(want.node)
+            text = await self.background.run(partial(summarize_extractively, job.content, kind=kind, max_tokens=most))
+            await self.log.foreground.thawed()
+            self.summaries.give_up(want.hash, text)
+        except Exception as error:
+            logger.error("a stand-in could not be read", extra={"range": want.hash[:8], "cause": type(error).__name__})
 
     async def _find(self, nodes: Iterable[Node]) -> None:
         """Take what the store has already for these nodes."""
