@@ -297,14 +297,14 @@ PASSED = Verdict(given=False)
 # What the store keeps of a message beside its bytes: the version of its facts, these, the verdict on its rules, and the
 # page that views show behind it, with the messages that it cites. Of another version the facts are derived again.
 Page = tuple[list[int], bytes]
-_known = msgspec.msgpack.Decoder(tuple[str, msgspec.Raw, Verdict | None, Page | None])
-_facts = msgspec.msgpack.Decoder(Facts)
+_known = msgspec.msgpack.Decoder(tuple[str, Facts, Verdict | None, Page | None])
+_known_of_any_version = msgspec.msgpack.Decoder(tuple[str, msgspec.Raw, Verdict | None, Page | None])
 
 
 def imported(data: bytes, kept: bytes, *, human: bool) -> bytes:
     """Return what the store keeps of an old message of these bytes: no model is asked about its rules."""
     try:
-        version, facts, verdict, page = _known.decode(unsealed(data, kept))
+        version, facts, verdict, page = _known_of_any_version.decode(unsealed(data, kept))
     except (msgspec.DecodeError, StoreCorruptError):  # the message was changed meanwhile: it is read again
         version, facts, verdict, page = "", msgspec.Raw(b"\xc0"), None, None
     return sealed(data, (version, facts, verdict or (PASSED if human else None), page))
@@ -369,14 +369,19 @@ class Intake:
     def decoded(self, stored: StoredEntry) -> tuple[Entry, bool]:
         """Return an entry as the log holds it, with tokens by the counter, and whether more is known of it than was
         stored. Raise `StoreCorruptError`."""
-        (data, kept), version, facts, verdict, page = stored, "", msgspec.Raw(), None, None
-        with suppress(msgspec.DecodeError):
-            version, facts, verdict, page = _known.decode(unsealed(data, kept))
+        (data, kept), version = stored, ""
+        known = unsealed(data, kept)
+        try:
+            version, facts, verdict, page = _known.decode(known)
+        except msgspec.DecodeError:
+            verdict = page = None
+            with suppress(msgspec.DecodeError):
+                _, _, verdict, page = _known_of_any_version.decode(known)
         if is_new := version != facts_version(self.counter.name):
             entry = make_entry(decode_message(data), self.counter)
             entry.fresh = None  # of a whole log few messages are shown
         else:
-            entry = Entry(data, known := _facts.decode(facts), known.content)
+            entry = Entry(data, facts, facts.content)
         if verdict is not None:
             self.verdicts[data] = verdict
         if page is not None:
@@ -701,7 +706,8 @@ def show_groups(groups: Sequence[LogGroup], *, closed: bool) -> list[list[Piece]
     ends = [0]
     for group in groups:
         start, is_closed = 0, closed or group is not groups[-1]
-        for each in (*group.passing, None):
+        shown += [] if group.passing else _show_group(group.reads, closed=is_closed)
+        for each in (*group.passing, None) if group.passing else ():
             stop, cutter = len(group.reads), GroupCutter(start)
             if each is not None:
                 stop = bisect_left(group.reads, each.seq, lo=start, key=lambda read: read.seq)

@@ -401,6 +401,7 @@ class MessageLog:
         self.begin((), (*sizes, self.every or 0))
         self.entries: list[Entry] = []
         self.ephemeral: list[tuple[int, Entry]] = []  # what passes, each before the entry of this index
+        self.pages = 0  # of these, pages of the past; the others are the host's ephemeral messages
         self.interruptions: list[int] = []  # views have given up the calls that were open before these entries
         self.loaded = 0  # entries whose calls no host of this process is running
         self.history_tokens = 0  # cost of the whole log, ephemeral messages included
@@ -427,8 +428,8 @@ class MessageLog:
 
     @property
     def messages(self) -> int:
-        """The host's messages, ephemeral ones included, without pages of the past."""
-        return len(self.entries) + sum(not entry.is_page for _, entry in self.ephemeral)
+        """The host's messages, ephemeral ones included."""
+        return len(self.entries) + len(self.ephemeral) - self.pages
 
     @property
     def name(self) -> tuple[int, int, int]:
@@ -514,6 +515,7 @@ class MessageLog:
         """Have views show a page of the past behind the newest message."""
         self.entries[-1].recalled = recalled
         self.ephemeral.append((len(self.entries), recalled.page))
+        self.pages += 1
 
     def _cut(self, start: int, stop: int) -> None:
         for segment in self._cutter.add(start, self.entries[start:stop], ends=stop in self.closings):
