@@ -46,7 +46,7 @@ class BudgetError(SummarizingContextError):
         listed += ", …" if len(self.rows) > 5 else ""
         super().__init__(
             f"a view needs at least {required_tokens} tokens but the budget is {budget_tokens} "
-            f"({f'{what}: {listed}' if listed else what}); raise the budget or shorten these rows"
+            f"({f'{what}: {listed}' if listed else what}); raise the budget or shorten these"
         )
 
 

@@ -365,7 +365,8 @@ class Settings:
     # `importance` also keeps important groups verbatim. `truncate` only states how much is left out.
     strategy: Strategy = "hierarchical"
     model: ModelName | None = None  # Model of the provider that makes the summaries.
-    base_url: Address | None = None  # Address of that provider, for any compatible server.
+    # Address of that provider, for any compatible server; else that of `OPENAI_BASE_URL` or `ANTHROPIC_BASE_URL`.
+    base_url: Address | None = None
     # Key of that provider. `OPENAI_API_KEY` or `ANTHROPIC_API_KEY` also hold it.
     api_key: Key | None = field(default=None, repr=False)
     # `prefer` has the provider write its own compaction block in the background, and shows it in the place of summaries

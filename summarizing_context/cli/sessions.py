@@ -24,13 +24,14 @@ from rich.text import Text
 from summarizing_context.cli import options, output
 from summarizing_context.cli.options import OF_ONE, STORED, Place, argument, command, option
 from summarizing_context.cli.output import InputError, Result, Status, T, dim, number, plain, progress, table
-from summarizing_context.commands import COMMANDS, PREFIX, Command, CommandResult
+from summarizing_context.commands import COMMANDS, PREFIX, Command, CommandResult, activated
 from summarizing_context.errors import MessageError, SessionInUseError, StoreError
 from summarizing_context.messages.reading import message_text_parts
 from summarizing_context.messages.text import inert
 from summarizing_context.settings import Settings, is_address, shown_store
 from summarizing_context.stores.base import REMOVED, SessionInfo, SessionStore
 from summarizing_context.stores.private_files import open_private
+from summarizing_context.views.view import ActivationReport
 
 
 def with_store(settings: Settings, act: Callable[[SessionStore], Awaitable[T]], *, read_only: bool = True) -> T:
@@ -142,6 +143,18 @@ def view(
 
 # The commands of `/context`, by their table
 
+# Figures that are counted from the opening on: those of a session that is only read say nothing of it.
+_SINCE_OPENING = (
+    *("activations", "activations_by_reason", "model_calls", "model_input_tokens", "model_cached_tokens"),
+    *("model_output_tokens", "estimated_cost", "cache", "stand_ins_total", "refused_replies", "refused_input_tokens"),
+    *("refused_output_tokens", "dropped_lines", "memories_dropped", "repairs", "elided_tokens"),
+)
+
+
+def _waits(result: CommandResult) -> bool:
+    """Whether the result of a command may still get better: stand-ins are shown, or nothing is covered yet."""
+    return "stand_ins" in result.data and bool(result.data["stand_ins"] or not result.data["activated"])
+
 
 def _add(name: str, spec: Command) -> None:
     takes = re.sub(r"\[--.*?\] ", "", spec.usage).partition(" ")[2]
@@ -162,8 +175,8 @@ def _add(name: str, spec: Command) -> None:
             async with open_context(settings, read_only=not spec.writes) as context:
                 if not spec.writes:
                     await context.get_messages_for_request(token_budget=settings.max_tokens)
-                result = await context.handle_command(line)
-                while name in ("summarize", "compress") and (left := context.statistics().summaries_pending):
+                first = result = await context.handle_command(line)
+                while _waits(result) and (left := context.statistics().summaries_pending):
                     with progress("summaries", left) as update:
                         while True:
                             with anyio.move_on_after(0.5):
@@ -174,6 +187,15 @@ def _add(name: str, spec: Command) -> None:
                     if not again.data.get("activated"):
                         break
                     result = again
+                if result is not first:  # what both activations have done
+                    both = {name: result.data[name] for name in ActivationReport._fields}
+                    both["tokens_before"] = first.data["tokens_before"]
+                    both["freed"] = both["tokens_before"] - both["tokens_after"]
+                    done, topic = (
+                        activated(ActivationReport(**both), context.statistics()),
+                        result.text.partition("\nTopic"),
+                    )
+                    result = replace(done, text="".join((done.text, *topic[1:])))
                 return result
 
         result = anyio.run(perform)
@@ -183,7 +205,11 @@ def _add(name: str, spec: Command) -> None:
         def in_shell(typed: re.Match[str]) -> str:  # what to type next ends the text of a command
             return output.shell_line(typed[1], settings.session_id, *typed[2].split(), store=settings.store)
 
-        return Result(dict(result.data), [re.sub(rf"{PREFIX} (\w+) (.*)\Z", in_shell, result.text)])
+        document = dict(result.data)
+        if "statistics" in document:
+            present = {name: value for name, value in document["statistics"].items() if name not in _SINCE_OPENING}
+            document["statistics"] = present
+        return Result(document, [re.sub(rf"{PREFIX} (\w+) (.*)\Z", in_shell, result.text)])
 
     run.__annotations__["words"] = Annotated[list[str] | None, argument(takes, f"As `{PREFIX} {name}` has it.")]
     example = shlex.join((name, "s1", *([spec.example] if spec.example else ()), "--store", "run.db"))

@@ -335,7 +335,8 @@ class Viewer:
             is_told = state.header is not None and state.native is None
             if not is_told and not self._sources.truncates:  # what is covered is not told by us: read it still
                 self._summaries.blocks(Node.leaves(before.leaves, state.leaves))
-            is_asked = reason == "explicit" and view.pending in ("budget_lowered", "budget_raised")  # goes before these
+            goes_before = ("budget_lowered", "budget_raised", "restored")
+            is_asked = reason == "explicit" and view.pending in goes_before
             because = reason if is_asked else view.pending or reason or ("task_end" if now.takes_end else None)
             because = because or ("budget_raised" if now.is_widened else None)
             if because is None:
@@ -572,7 +573,8 @@ class Viewer:
         if room < LEAST_ROOM:
             costs = [(at, tokens) for at, (_, tokens) in enumerate(rows.rows)]
             what = "leading system rows" if costs else "no leading system rows"
-            what += f", {rows.tool_tokens} tokens of tools" if rows.tool_tokens else ""
+            what = f"{rows.tool_tokens} tokens of tools, and {what}" if rows.tool_tokens else what
+            what = f"{rows.brought} tokens of system prompt and tools, and {what}" if rows.brought else what
             raise BudgetError(rows.tokens + LEAST_ROOM, budget, costs, what)
         return room
 

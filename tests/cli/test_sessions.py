@@ -117,7 +117,11 @@ def test_a_stored_session_is_asked_and_summarized(store: Store):
     assert store.json("ledger s1 zebra") == {"facts": []}
     shown = store.out("expand s1 0 line")
     assert ("[message 0: user]" in shown, "\x1b" in shown) == (True, False)
-    assert store.json("summarize s1 walrus --budget 8k")["activated"]
+    figures = store.json("status s1 --budget 8k")["statistics"]
+    assert figures.keys() & {"model_calls", "activations", "cache"} == set()  # those of this look alone
+    done, made = store.json("summarize s1 walrus --budget 8k"), store.json("activations s1")["activations"]
+    assert (done["tokens_before"], done["tokens_after"]) == (made[0]["tokens_before"], made[-1]["tokens_after"])
+    assert (done["activated"], done["freed"]) == (True, done["tokens_before"] - done["tokens_after"])
     id = store.json("pin s1", "Ursula bites")["id"]
     assert store.json("pins s1")["pins"][0]["text"] == "Ursula bites"
     assert store.json("compress s1 --budget 2k")["activated"]
