@@ -173,11 +173,12 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
         asks_only = options.read_only or settings.workers == "pool"  # then it makes no call and needs no key
         own_caller = make_caller(settings, options.summarizer, clock, read_only=asks_only, background=background)
         is_extractive = isinstance(own_caller, ExtractiveSummarizer)
-        if is_extractive and settings.model is not None and options.warns_of_room:
-            logger.warning(
-                f"model = {settings.model!r} is not asked for summaries: summarizer = {settings.summarizer!r}; "
-                f"set it to {' or '.join(map(repr, PROVIDERS))}"
-            )
+        for name in ("model", "prompts") if is_extractive and options.warns_of_room else ():
+            if (value := getattr(settings, name)) is not None:
+                logger.warning(
+                    f"{name} = {str(value)!r} has no effect on summaries: summarizer = {settings.summarizer!r}; "
+                    f"set it to {' or '.join(map(repr, PROVIDERS))}"
+                )
         models = load_models(settings.prices)  # a wrong file is refused on opening, with every summarizer
         redact = None if options.redact is None else Redaction(options.redact)
         recipe = Recipe(settings, own_caller.recipe, own=is_extractive, redact=redact)

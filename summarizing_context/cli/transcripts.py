@@ -422,18 +422,24 @@ def ask(
 
 
 def score_tables(report: Report, gates: Sequence[Gate] = (), marked: str = "") -> dict[str, RenderableType]:
-    """Return the tables of a report by their titles. Intervals stand behind figures where all columns have room."""
+    """Return the tables of a report by their titles. Intervals stand behind figures. Where a terminal has no room for
+    all columns, those of least weight are left to the page."""
     found, colours = dict[str, RenderableType](), {marked: "bold green", "passed": "green", "failed": "bold red"}
     for title, (heads, rows) in report.tables(gates).items():
-        first, *figures = heads
-        with_ends = range(2 if len(heads) > 8 else 1, 3 if title == "Arms" else 6 if len(heads) < 6 else 1)
-        cells = (
+        with_ends = range(1, 3) if title == "Arms" else range(6 if len(heads) < 6 else 1)
+        cells = [
             [f"{text} ({ends})" if ends and at in with_ends else text for at, (text, ends) in enumerate(row)]
             for row in rows
-        )
-        texts = ([Text(plain(one, 60), colours.get(one, "")) for one in row] for row in cells)
-        columns = heads if title == "Gates" else (first, *(f"#{plain(name, 24)}" for name in figures))
-        found[title] = table("" if title == "Arms" else title, columns, texts, fold=title == "Gates")
+        ]
+        columns = list(zip((plain(name, 24) for name in heads), *cells, strict=True))
+        for name in ("dropped", "laws", "evidence", "cost", "$ for 1M", "tokens") if title == "Arms" else ():
+            if sum(max(map(len, column)) + 2 for column in columns) > output.screen().width:
+                columns = [column for column in columns if column[0] != name]
+        first, *figures = (column[0] for column in columns)
+        texts = ([Text(plain(one, 60), colours.get(one, "")) for one in row] for row in zip(*columns, strict=True))
+        next(texts)  # the heads
+        named = (first, *figures) if title == "Gates" else (first, *(f"#{name}" for name in figures))
+        found[title] = table("" if title == "Arms" else title, named, texts, fold=title == "Gates")
     return found
 
 

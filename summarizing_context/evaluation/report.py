@@ -249,6 +249,8 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
         """What the run says, in a sentence or two."""
         if self.tuning is not None:  # how far it is ahead, at what price, and on what
             arm, other = self.tuning.new, self.tuning.old
+            if arm == other:
+                return "Nothing was tried: no proposal keeps the rules for prompts."
             said = f"{arm}: {in_words(self.ahead(arm, other))}"
             for name, what in (("tokens", "tokens in a view"), ("cost", "tokens for summaries")):
                 ours, theirs = self.figure(arm, name), self.figure(other, name)
@@ -358,7 +360,13 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
                 found["Tried"] = ["prompt", where], [[(name, ""), told(one)] for name, one in tuning.tried.items()]
         if kinds := self.categories:
             kinds += [ABSENT] if self.points(self.first, "", ABSENT) else []
-            scores = [[(kind, ""), *(told(self.score(arm, "", kind)) for arm in self.arms)] for kind in kinds]
+            scores = [
+                [
+                    (kind, f"{sum(one.category == kind for one in self.asked)} asked"),
+                    *(told(self.score(arm, "", kind)) for arm in self.arms),
+                ]
+                for kind in kinds
+            ]
             found["By category"] = ["category", *self.arms], scores
         if gates:
             cells = ((one.name, "passed" if one.passed else "failed", one.words) for one in gates)

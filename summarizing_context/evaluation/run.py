@@ -238,9 +238,8 @@ class Run:
                 cassette.check()  # a context makes good what is missing; an eval must not
             part["spent"].append(_spent(log, arm.name, history, played))
             if played.tally.counts["model_calls"] and (extracts := played.stand_ins):
-                few = (
-                    f"{extracts} of {extracts + len(played.summaries)} replies cannot serve as summaries ({played.why})"
-                )
+                few = f"{extracts} of {extracts + len(played.summaries)} replies cannot serve as summaries"
+                few += f" ({played.why})" if played.why else ""
                 part["notes"].append(f"{log.name}, {arm.name}: {few}; extracts stand for them")
             texts |= {(case.name, arm.name): played.views[case.cut] for case, _ in cases}
         refused = [(case, arm) for case, _ in cases for arm in self.arms if texts.get((case.name, arm.name)) == ""]
@@ -454,4 +453,4 @@ def _object(text: str, of: type[Value]) -> Value:
     try:
         return msgspec.json.decode(text[text.find("{") : text.rfind("}") + 1], type=of)
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise ValueError(f"not a JSON object as asked for ({error})") from error
+        raise ValueError(f"the reply holds no JSON object as asked for ({error})") from error

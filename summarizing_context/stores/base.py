@@ -239,8 +239,10 @@ class SessionStore(Protocol):
     Every method raises `StoreError` or one of its subclasses, also before `open` and after `close`, or the error that
     is named with it, never the driver's own errors, and never with the text of an entry, nor in its cause. Errors write
     their texts themselves: `SessionInUseError(session_id, pid, host)`, `SessionExistsError(session_id)`. All writes are
-    queued in call order and are durable when the awaitable returns. Those to a session need its claim, but for uses of
-    summaries. No call holds the event loop up, and one from another event loop raises `WrongEventLoopError`.
+    queued in call order and are durable when the awaitable returns. One that was called is done, also when its caller
+    is cancelled, before anything that another store of this place is asked later. Those to a session, its forks and
+    checkpoints need its claim, but for uses of summaries. No call holds the event loop up, one from another event loop
+    raises `WrongEventLoopError`, and no thread is left behind, also of the loop's own executor.
     """
 
     name: str  # where it is, for statistics
@@ -255,7 +257,8 @@ class SessionStore(Protocol):
 
     def append(self, session_id: str, entries: Entries, committed: Committed) -> Awaitable[None]:
         """Queue entries at the end of the log, at once and in call order. `committed` is called in the order of the
-        calls, also when the caller was cancelled; it is not called when the write failed."""
+        calls, also when the caller was cancelled; it is not called when the write failed. Entries that are not bytes
+        are refused by `StoreError`, those of this call alone."""
 
     async def replace(
         self, session_id: str, keep: int, entries: Entries, committed: Committed, present: Present | None = None
@@ -297,7 +300,8 @@ class SessionStore(Protocol):
     async def save_summary(
         self, session_id: str, key: SummaryKey, summary: StoredSummary, place: Place | None = None
     ) -> StoredSummary:
-        """Keep a summary unless its key has one, and return the one that is kept: the first write wins."""
+        """Keep a summary unless its key has one, and return the one that is kept: the first write wins. For an unknown
+        session it is kept without a note of its use."""
 
     async def summaries_of(self, session_id: str) -> Mapping[SummaryKey, UsedSummary]:
         """Return those that a session uses, in the order of its log."""

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -275,3 +276,10 @@ BAD = [
 async def test_a_reply_of_a_bad_form_is_asked_for_again(reply: Any):
     text, figures, asked = await summarized(reply, KEPT)
     assert (KEPT in text, len(asked), figures.refused_replies) == (True, 2, 1)
+
+
+async def test_a_model_and_prompts_that_no_summary_is_asked_with_are_told(caplog, tmp_path: Path):
+    async with open_context(Settings(model="some-model", prompts=tmp_path)):
+        pass
+    told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert [message.partition(" = ")[0] for message in told] == ["model", "prompts"]

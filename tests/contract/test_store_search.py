@@ -49,11 +49,12 @@ async def places(store: SessionStore, query: str, scope: Scope | None = None) ->
 
 async def test_a_message_is_found_by_its_words_in_any_form_and_case(store):
     await store.append("s", say("The migration of BILLING tables", "nothing here", "src/parse_config.py"), nothing)
-    await store.append("s", say("数据库迁移失败了"), nothing)  # a script without spaces
+    await store.append("s", say("数据库迁移失败了", "Le café était fermé"), nothing)  # a script without spaces, accents
     for at, queries in {
         0: ("migrations", "billing", "Migration table", "zebra billing"),
         2: ("src/parse_config.py", "parse_config", "config"),
         3: ("迁移",),
+        4: ("cafe", "CAFÉ ferme"),
     }.items():
         assert [[match.start for match in await found(store, query)] for query in queries] == [[at]] * len(queries)
     assert (await found(store, "billing"))[0].text == "The migration of BILLING tables"

@@ -1,5 +1,6 @@
 """Runs and reports: what is asked, scores, verdicts, gates, comparisons, the page, and the plug-in for pytest."""
 
+import io
 import json
 import re
 from dataclasses import replace
@@ -9,8 +10,10 @@ from typing import Any
 import anyio
 import msgspec
 import pytest
+from rich.console import Console
 
 from summarizing_context import PromptError, Settings, SettingsError, TranscriptError
+from summarizing_context.cli.transcripts import score_tables
 from summarizing_context.evaluation import Arm, Cassette, Dataset, Metric, Report, Run
 from summarizing_context.evaluation.datasets import cuts_of, hindsight, read_messages
 from summarizing_context.evaluation.report import Answer, Asked, Spent, Tuning, in_words
@@ -167,6 +170,16 @@ def test_verdict_terminal_and_page_round_an_interval_in_one_way(tmp_path: Path):
     assert dict(zip(heads, ours, strict=True))["ahead of tail"] == ("+6.2", "+6.2 to +6.2")
     assert json.dumps(ours, ensure_ascii=False) in page
     assert "6.3" not in page
+
+
+@pytest.mark.parametrize(("columns", "has_all"), [(60, False), (80, True)])
+def test_a_narrow_terminal_leaves_columns_to_the_page_and_cuts_no_figure(columns: int, has_all: bool, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    told = io.StringIO()
+    arms = score_tables(reported({"ours": [1.0, 0.5] * 4, "tail": [0.0, 0.5] * 4}))["Arms"]
+    Console(file=told, width=columns).print(arms)
+    assert "…" not in told.getvalue()
+    assert ("laws" in told.getvalue(), "75.0% (" in told.getvalue()) == (has_all, True)
 
 
 def test_gates_and_a_comparison_tell_low_scores_broken_laws_and_what_was_not_measured():
