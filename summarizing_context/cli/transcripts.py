@@ -395,6 +395,8 @@ def ask(
     from summarizing_context.evaluation.run import Run, record
 
     started, chosen = time.perf_counter(), listed(arms) or ["ours", "extractive", "compact", "tail"]
+    if log.is_dir():
+        raise InputError(f"LOG: {plain(log)} is a folder; questions are asked about one log at a time")
     found = read_session(log, format=own.format)
     if not found.messages:
         raise holds_no_message(log, own.format)
