@@ -204,7 +204,10 @@ class Pages:
             raise SettingsError("the query holds no words; write what to look for in plain words")
         most, room = self._room(max_tokens, max(0, len(self._log) - 1), "recall")
         matches, left_out = await self._matches(terms)
-        return await self._excerpts(terms, matches, left_out or matches, most, room)
+        best = dict[str, Match]()  # by their texts: a file that was read again is shown once
+        for one in left_out or matches:
+            best.setdefault(one.text, one)
+        return await self._excerpts(terms, matches, [*best.values()], most, room)
 
     async def about(self, said: str, max_tokens: int, shown: Collection[int]) -> Recalled | None:
         """Return what the view leaves out of what a person speaks of, but for the messages `shown`; None where that is

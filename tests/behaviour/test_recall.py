@@ -156,6 +156,17 @@ async def test_what_was_said_long_ago_comes_back_with_its_place():
         assert ("Ursula" in page.text, "Otto" in page.text) == (True, False)
 
 
+async def test_what_stands_in_the_log_again_and_again_is_shown_once():
+    log = [
+        message
+        for at in range(6)
+        for message in (call("openai", (f"c{at}", "read", {})), result("openai", f"c{at}", "The port of Elm is 4711."))
+    ]
+    async with begun([user("Which port has Elm?"), *log, user("The port of Elm was 4710 in May.")]) as context:
+        page = await context.recall("port of Elm", 2_000)
+    assert (page.text.count("is 4711"), page.text.count("was 4710")) == (1, 1)
+
+
 async def test_of_a_long_result_only_the_lines_around_the_words_are_shown_and_an_id_is_found_literally():
     lines = [f"line {n} of the build says nothing" for n in range(400)]
     lines[200] = "FAILED the walrus test: expected tusks"
