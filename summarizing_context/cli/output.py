@@ -135,7 +135,8 @@ def progress(name: str, total: int | None, announced: str = "", times: int = 0) 
             bar.update(task.id, completed=done)
             if not console.is_terminal and time.monotonic() - said >= _TOLD:
                 said = time.monotonic()
-                tell(f"{done:,.1f} of {task.total:,.0f} {name}" if task.total else task.fields["text"] or name)
+                far = f"{number(round(done, 1)).removesuffix('.0')} of {number(task.total).removesuffix('.0')} {name}"
+                tell(far if task.total else task.fields["text"] or name)
 
         def update(text: str = "", steps: int = 1, total: int | None = None) -> None:
             nonlocal done

@@ -191,11 +191,9 @@ def _add(name: str, spec: Command) -> None:
                     both = {name: result.data[name] for name in ActivationReport._fields}
                     both["tokens_before"] = first.data["tokens_before"]
                     both["freed"] = both["tokens_before"] - both["tokens_after"]
-                    done, topic = (
-                        activated(ActivationReport(**both), context.statistics()),
-                        result.text.partition("\nTopic"),
-                    )
-                    result = replace(done, text="".join((done.text, *topic[1:])))
+                    done = activated(ActivationReport(**both), context.statistics())
+                    _, topic, words = result.text.partition("\nTopic")
+                    result = replace(done, text=done.text + topic + words)
                 return result
 
         result = anyio.run(perform)

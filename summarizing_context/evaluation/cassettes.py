@@ -231,12 +231,8 @@ class Cassette(AbstractContextManager["Cassette"]):
                 reply = Reply("", fault=str(error))
             except Exception as error:
                 self._failed[key] = error  # it stays a call, and costs no tokens
-                if (
-                    not self._is_answered
-                    and self.calls >= 3
-                    and error.args
-                    and error.args[0] in (Fault.CONNECTION, *LASTING)
-                ):
+                is_lasting = bool(error.args) and error.args[0] in (Fault.CONNECTION, *LASTING)
+                if is_lasting and not self._is_answered and self.calls >= 3:
                     why = f"no request was answered ({_described(error)}), so nothing more is sent"
                     self.failure = errors.CassetteError(f"{self.path}: {why}; mend that, and run it again")
                 raise

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from importlib.resources import files
@@ -360,13 +361,9 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
                 found["Tried"] = ["prompt", where], [[(name, ""), told(one)] for name, one in tuning.tried.items()]
         if kinds := self.categories:
             kinds += [ABSENT] if self.points(self.first, "", ABSENT) else []
-            scores = [
-                [
-                    (kind, f"{sum(one.category == kind for one in self.asked)} asked"),
-                    *(told(self.score(arm, "", kind)) for arm in self.arms),
-                ]
-                for kind in kinds
-            ]
+            asked = Counter(one.category for one in self.asked)
+            first = ((kind, f"{asked[kind]} asked") for kind in kinds)
+            scores = [[head, *(told(self.score(arm, "", head[0])) for arm in self.arms)] for head in first]
             found["By category"] = ["category", *self.arms], scores
         if gates:
             cells = ((one.name, "passed" if one.passed else "failed", one.words) for one in gates)

@@ -191,9 +191,8 @@ def tune(
     tried = {name: report.score(name) for name, report in found.items()}
     if tried[start.name] is None:
         why = "no view has room, or no value is used once its message has left them; take another budget or log"
-        if (
-            longest := max((row.history_tokens for row in found[start.name].spent), default=0)
-        ) <= trial.settings.max_tokens:
+        longest = max((row.history_tokens for row in found[start.name].spent), default=0)
+        if longest <= trial.settings.max_tokens:
             why = f"all {longest:,} tokens of the longest log fit into the budget; take a smaller one, or longer logs"
         raise SettingsError(f"nothing to measure: {why}")
     others = [name for name in tried if name != start.name]

@@ -71,8 +71,10 @@ class EmbeddingSearch:
         if self._redact is None:
             return reading
         try:
-            return await anyio.to_thread.run_sync(redact_reading, message, reading, self._redact)
-        except SummarizerError as error:
+            with anyio.fail_after(self._timeout):
+                work = partial(redact_reading, message, reading, self._redact)
+                return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
+        except (SummarizerError, TimeoutError) as error:
             self._report(error, 1)
             return None
 

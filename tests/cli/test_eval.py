@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 import pytest
 from rich.progress import Progress
 
+from summarizing_context.cli import output
 from summarizing_context.cli.output import told_lines
 from summarizing_context.evaluation.replay import PLAYED, for_each
 from tests.cli.commands import Runner, says
@@ -97,6 +98,14 @@ def test_the_bar_moves_with_what_other_processes_play(tmp_path: Path):
     context = copy_context()
     context.run(PLAYED.set, watch)
     assert context.run(lambda: [*for_each([tmp_path / "seen"] * 2, play_half, 2)]) == [True, True]
+
+
+def test_where_no_bar_is_seen_lines_tell_how_far_a_run_is(capsys, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(output, "_TOLD", 0.0)
+    with output.progress("sessions", 4, "Measuring 4 sessions.") as update:
+        update("a")
+        update("b", steps=2)
+    assert capsys.readouterr().err.splitlines() == ["Measuring 4 sessions.", "1 of 4 sessions", "3 of 4 sessions"]
 
 
 def test_a_remark_on_what_was_measured_all_the_same_is_no_skipped_line():
