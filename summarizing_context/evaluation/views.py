@@ -41,7 +41,7 @@ ARMS = {
     "compact_reread": "the same, with project instructions and the newest files read again",
     "cliff": "a mechanical cut: human and assistant words, calls as one line, short results",
     "masking": "old tool results left out",
-    "tail": "only the newest messages",
+    "tail": "the first request and the newest messages",
 }
 
 MECHANICAL = ("tail", "masking", "cliff")  # arms that need neither this package nor a model
