@@ -26,6 +26,7 @@ _SENTENCE_END = re.compile(
     r"[.!?][\"'”’)\]`*_]{0,3}\s{1,9}(?=[\"'“‘(\[`*_]{0,3}[A-Z0-9/~À-ÖØ-ÞΑ-ΩА-Я\u3040-\uffff])|[。！？]"
 )
 
+_BREAK = re.compile(r"[\s;|]|[}\],](?=[\"{\[])")
 _ABBREVIATION = re.compile(r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|Mr|Mrs|Ms|Dr|St|No|Fig|\d{1,3}|[A-Z])\.)\s*\Z")
 
 
@@ -96,7 +97,7 @@ def split_line(line: str) -> Iterator[str]:
 
 def _pieces(line: str) -> Iterator[str]:
     """Yield parts of a long line, cut at white space or between JSON items. A word too long for a part is left out."""
-    start, breaks = 0, re.compile(r"[\s;|]|[}\],](?=[\"{\[])")
+    start = 0
     while len(line) - start > LONGEST:
         window = line[start : start + LONGEST]
         at = max(map(window.rfind, (", ", "; ", "},", ',"', "|"))) + 1
@@ -106,7 +107,7 @@ def _pieces(line: str) -> Iterator[str]:
                 yield window[:at].strip()
             start += at
         else:
-            found = breaks.search(line, start + LONGEST)
+            found = _BREAK.search(line, start + LONGEST)
             start = found.end() if found else len(line)
     if rest := line[start:].strip():
         yield rest

@@ -55,7 +55,7 @@ def test_it_is_complete_small_and_licensed_and_each_question_has_an_answer_from_
 
 def test_each_arm_was_read_and_each_case_marked_from_the_views_that_are_built_today():
     assert all(RECORDING.at(case).arms == list(ARMS) for case in RECORDING.cases)
-    read = logs(*SHORT, "agentv")
+    read = logs(*SHORT, "cli-18-130")
     report = Run(read).report()
     assert (len(report.views), report.missing) == (len(read.logs) * len(ARMS), 0)
     assert {one.reading for one in report.views} == {"this view"}
@@ -106,7 +106,7 @@ class Recorded:
 
 def test_prompts_made_worse_on_purpose_are_worse_and_the_same_prompt_is_equal():
     """All prompts on sessions of the recording, at the budgets of its cases."""
-    read = logs(*SHORT, "cli-6a", "cli-23")
+    read = logs(*SHORT, "cli-18-130")
     arms = [Arm(name, RECORDING.settings, Recorded(name)) for name in ("start", *WORSE, "the same")]
     report, sessions = Run(read, arms, baseline="start").report(), len({log.session for log in read.logs})
     for name in WORSE:

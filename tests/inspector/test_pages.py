@@ -20,7 +20,7 @@ from summarizing_context.cli import main
 from summarizing_context.contrib import inspector
 from summarizing_context.contrib.inspector import inspector_app
 from tests.inspector.sessions import COOKIES, HOSTILE, OPTIONS, RULE, app_of, fill_store, started, writing
-from tests.laws.builders import session, user
+from tests.laws.builders import assistant, session, user
 
 HERE = "http://127.0.0.1:8378"
 
@@ -205,10 +205,10 @@ async def test_an_undo_has_to_be_confirmed_by_name(client, store):
 async def test_a_long_message_comes_whole_and_hostile_text_as_json_alone(tmp_path):
     """And messages come by pages, where they are many or long."""
     path = tmp_path / "run.db"
-    long = "".join(f"line {number}\n" for number in range(55_000))  # two of them are more than a page
+    long = "".join(f"line {number}{' of it' * 20}\n" for number in range(5_000))  # two of them are more than a page
     async with writing(path) as context:
-        for text in ("Hello.", long, HOSTILE, long, long):
-            await context.add_message(user(text))
+        for said in (user("Hello."), assistant(long), user(HOSTILE), assistant(long), assistant(long)):
+            await context.add_message(said)
     async with asking(app_of(path)) as client:
         answer = await client.ask("messages", start=2, stop=3)
         assert answer.headers["content-type"] == "application/json"
