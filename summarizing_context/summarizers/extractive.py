@@ -448,11 +448,12 @@ def cut_to(summary: str, max_tokens: int) -> str:
     by_heading = {f"## {name}": share for name, share in zip(NAMES, SHARES, strict=True)}
     kept = [part.rstrip("\n").split("\n") for part in re.split(r"^(?=## )", summary, flags=re.MULTILINE)]
     shares = [by_heading.get(part[0], min(SHARES)) for part in kept]
+    cost_of = cache(lambda line: estimate_text(f"{line}\n"))
     while any(len(part) > 1 for part in kept):
         text = "\n\n".join("\n".join(part) for part in kept if len(part) > 1)
         if estimate_text(text) <= max_tokens:
             return text
-        costs = [sum(estimate_text(f"{line}\n") for line in part[1:]) for part in kept]
+        costs = [sum(map(cost_of, part[1:])) for part in kept]
         kept[max(range(len(kept)), key=lambda at: costs[at] / shares[at])].pop()
     return brief_of(summary, max_tokens=max_tokens)
 
