@@ -88,8 +88,7 @@ def _spoken(text: str) -> list[tuple[str, str]]:
     above = heading = ""  # the line before
     for line in lines:
         ends = len(above) < 50 or not (above[-1].isalnum() or above[-1] in ",-'’")
-        if ends or not line.strip() or _ITEM.match(line):
-            above = ""
+        above = "" if ends or not line.strip() or _ITEM.match(line) else above
         if line.strip() and not _NOT_SPEECH.match(line):
             speech = _ITEM.sub("", line, count=1).strip()
             if above:
@@ -97,10 +96,9 @@ def _spoken(text: str) -> list[tuple[str, str]]:
             else:
                 paragraphs.append((speech, heading := heading if _ITEM.match(line) else ""))
             above = speech
-            if not heading and speech.endswith((":", "：")):
-                heading = speech
-                if cues["pastes"].search(_folded(speech[:300])):
-                    break
+            heading = heading or (speech if speech.endswith((":", "：")) else "")
+            if heading == speech and cues["pastes"].search(_folded(speech[:300])):
+                break
 
     sentences: list[tuple[str, str]] = []
     for said, heading in paragraphs:

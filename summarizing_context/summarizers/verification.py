@@ -216,13 +216,12 @@ def verify(reply: str, job: SummaryJob) -> Verified:
 _MARKS = str.maketrans(
     "“”„‟«»「」『』″‘’‚‛′‐‑‒–−—―∕⁄⧸", '"""""""""""\'\'\'\'\'-----  ///', "*\u00ad\u200b\u200c\u200d\u2060\ufeff"
 )
+_WINDOWS_PATH = re.compile(r"\b[A-Za-z]:\\[^\s\"'`<>|*?]+")  # whose `\n` and `\t` are no escapes
 _FOREIGN = r"[^\W\d_\u0000-\u03ff\u1e00-\u1fff]"  # scripts that put no space next to digits, paths and Latin words
 _EDGE_OF_SCRIPTS = re.compile(
     rf"(?<={_FOREIGN})(?=(?:[~.]*/)?[a-zA-Z0-9])|(?<=[a-zA-Z0-9])(?={_FOREIGN})"
     rf"|(?<=[a-zA-Z0-9]/)(?={_FOREIGN}++(?![._/-]+\w))"  # the folder's name has ended
 )
-
-_WINDOWS_PATH = re.compile(r"\b[A-Za-z]:\\[^\s\"'`<>|*?]+")  # whose `\n` and `\t` are no escapes
 
 
 def _readable(text: str) -> str:
@@ -299,12 +298,11 @@ class _Source:
     def _has_value(self, value: str) -> bool:
         """Say whether one value stands there: as it is, in another way of writing, or part by part."""
         text = re.sub(r"\Av(?=\d)", "", _unescaped(value).casefold().strip(_EDGES))
-        is_short = len(text) < 3 or (len(text) == 3 and not text.isdigit())
         amount = _AMOUNT.match(value.casefold().strip(" .,:;!?'\"()"))
         has_unit = bool(amount and (amount[2] or value[0] in "$€£"))
-        if amount and (not is_short or (has_unit and amount[1][1:])):
+        if amount and (len(text) > 3 or len(amount[1]) > 2 or (has_unit and amount[1][1:])):
             return self._has_amount(amount[1], has_unit)
-        if is_short or self._stands(text) or (re.fullmatch(r"[0-9a-f]{7,64}", text) and text in self._text):
+        if len(text) < 4 or self._stands(text) or (re.fullmatch(r"[0-9a-f]{7,64}", text) and text in self._text):
             return True
         day, time = re.match(r"(\d{4}-)\d\d-\d\d", text), re.search(r"(?<![\d:])(\d\d?)(:\d\d(?::\d\d)?)", text)
         if (day and day[0] not in self._text and day[1] in self._text) or re.fullmatch(r"\d[\d.]*e[+-]?\d+", text):
