@@ -218,7 +218,7 @@ def worth(one: Candidate, vocabulary: Vocabulary, so_far: int = 0) -> int:
     return score if not is_prose else 2 * score if score >= 150 else 0
 
 
-_BLOB = re.compile(r"[A-Za-z0-9+/=]{32,}|\b[0-9a-f]{7,}\b|\b[^\W\d]{0,40}\d\w*")
+_BLOB = re.compile(r"\A.*\d%\|.*|[A-Za-z0-9+/=]{32,}|\b[0-9a-f]{7,}\b|\b[^\W\d]{0,40}\d\w*")
 _THOUGHT = re.compile(
     r"(?i)(?:(?:ok|okay|now|so|next|first|good|great|perfect|hmm+|wait|right|actually|also|then|but|and|well|sure)\b"
     r"[,.!: ]*){0,3}(?:let me|let'?s|let us|i think|i'll|i will|i need|i should|i can|i could|i want|i see|i guess|"
@@ -228,7 +228,7 @@ _THOUGHT = re.compile(
 
 
 def says_something(one: Candidate) -> bool:
-    """Return whether a line can be a fact: no run of numbers, no hashes or encoded bytes, no thought of the agent's,
+    """Return whether a line can be a fact: no run of numbers, no bar, hashes or encoded bytes, no thought of the agent,
     no setting of a client's."""
     if '"type":"configuration_update"' in one.text:
         return False
