@@ -25,10 +25,10 @@ from summarizing_context.messages.text import cleaned, shown, split_pieces
 Strength = Literal["must", "prefer"]
 
 _CUES = (files(__package__) / "rule_cues.toml").read_bytes()
-_READING = 5  # another one whenever the same text would give other sentences
+_READING = 6  # another one whenever the same text would give other sentences
 _LONG, _ENDS = 25, 3  # sentences of what is read whole, and at each end of what is longer
 _FENCE = re.compile(r"(?m)```+|^[ \t]*~~~+")
-_NOT_SPEECH = re.compile(r"[ ]{4}|\t|\s*(?:[>|#<{}$=/\\+@]|[─-╿]|--|\d+[:|]|\w+\(|\[[^\]]*\]:)")
+_NOT_SPEECH = re.compile(r"[ ]{4}|\t|\s*(?:[>|#<{}$=/\\+@]|[─-╿]|--|\d+[:|]|\d{4}-\d\d-\d\d[T ]\d|\w+\(|\[[^\]]*\]:)")
 _ITEM = re.compile(r"\A\s*(?:[-*•・]|\d{1,2}[.)])\s+")
 _END = re.compile(r"(?<=[.!?…؟])[\"'”’)*_`]{0,3}\s+(?=[\"'“‘(¿¡«*]{0,2}[^\W\d_])|(?<=[?؟])\s+|(?<=[。！？])[」』）)]?")
 _MARKS = re.compile("[\u0300-\u036f\u0640\u064b-\u0655\u0670]|\\*\\*|__")  # accents, and those of Markdown
@@ -53,9 +53,9 @@ def cue_rules(human_texts: Sequence[str]) -> tuple[Rule, ...]:
         said = _spoken(cleaned(text))
         is_long = len(said) > _LONG
         ends = [*said[:_ENDS], *said[-_ENDS:]] if is_long else said
-        rules = {one: strength for one in ends if (strength := rule_strength(one))}
+        rules = {one: strength for one, headed in ends if (strength := rule_strength(one) or rule_strength(headed))}
         # a long text with others in its midst is a document
-        if rules and not (is_long and any(map(rule_strength, said[_ENDS:-_ENDS]))):
+        if rules and not (is_long and any(rule_strength(one) for one, _ in said[_ENDS:-_ENDS])):
             found.update(rules)
     return tuple(Rule(quote, strength) for quote, strength in found.items())
 
@@ -72,40 +72,41 @@ def are_cues_compiled() -> bool:
     return bool(_cues.cache_info().currsize)
 
 
-def _spoken(text: str) -> list[str]:
-    """Return the whole sentences that a human says in a text; none of code, a log or a list that was pasted."""
+def _spoken(text: str) -> list[tuple[str, str]]:
+    """Return the whole sentences that a human says in a text, none of code, a log, a list or an article that was
+    pasted; each also behind the line above its list that ends in a colon, if there is one."""
+    cues, _ = _cues()
     parts = _FENCE.split(text) if "```" in text or "~~~" in text else [text]
     if len(parts) % 2 == 0:  # the last one is left open: what stands behind its last empty line is said again
         parts[-1:] = ["", parts[-1].rpartition("\n\n")[2] if "\n\n" in parts[-1] else ""]
-    lines = "\n\n".join(parts[::2]).split("\n")
+    lines = re.sub(r"(?m)^\$ \S.*(?:\n.+)*", "", "\n\n".join(parts[::2])).split("\n")
     if sum(_ITEM.match(line) is not None for line in lines) > 8:
         lines = ["" if _ITEM.match(line) else line for line in lines]
 
     # lines with those that go on with them, where a text was wrapped
-    paragraphs: list[str] = []
-    above = ""  # the line before
+    paragraphs: list[tuple[str, str]] = []  # each with its heading
+    above = heading = ""  # the line before
     for line in lines:
         ends = len(above) < 50 or not (above[-1].isalnum() or above[-1] in ",-'’")
-        if ends or not line.strip() or _ITEM.match(line):
-            above = ""
+        above = "" if ends or not line.strip() or _ITEM.match(line) else above
         if line.strip() and not _NOT_SPEECH.match(line):
             speech = _ITEM.sub("", line, count=1).strip()
             if above:
-                paragraphs[-1] += f" {speech}"
+                paragraphs[-1] = f"{paragraphs[-1][0]} {speech}", heading
             else:
-                paragraphs.append(speech)
+                paragraphs.append((speech, heading := heading if _ITEM.match(line) else ""))
             above = speech
+            heading = heading or (speech if speech.endswith((":", "：")) else "")
+            if heading == speech and cues["pastes"].search(_folded(speech[:300])):
+                break
 
-    sentences: list[str] = []
-    abbreviated = _cues()[0]["abbreviations"]
-    for said in paragraphs:
+    sentences: list[tuple[str, str]] = []
+    for said, heading in paragraphs:
         start = 0
-        for end in _END.finditer(said):
-            if not abbreviated.search(_folded(said[max(start, end.start() - 8) : end.start()])):
-                sentences.append(shown(said[start : end.end()].strip()))
-                start = end.end()
-        if last := said[start:].strip():
-            sentences.append(shown(last))
+        for end in (*(found.span() for found in _END.finditer(said)), (len(said), len(said))):
+            if end[1] == len(said) or not cues["abbreviations"].search(_folded(said[max(start, end[0] - 8) : end[0]])):
+                one, start = shown(said[start : end[1]].strip()), end[1]
+                sentences += [(one, f"{heading} {one}".strip())] if one else []
     return sentences
 
 
@@ -118,7 +119,7 @@ def rule_strength(sentence: str) -> Strength | None:
     plain = _folded(sentence).translate(signs).strip()
     strength: Strength = "prefer" if cues["prefers"].search(plain) else "must"
     label = cues["labels"].match(plain) or (cues["loud"].match(plain) if _LOUD.match(sentence) else None)
-    if label and len(plain) - label.end() > 5:
+    if label and len(plain) - label.end() > (5 if plain.isascii() else 3):
         return None if cues["not_labelled"].match(plain, label.end()) else strength
     mark = cues["marks"].match(plain)
     if mark:

@@ -218,7 +218,7 @@ def worth(one: Candidate, vocabulary: Vocabulary, so_far: int = 0) -> int:
     return score if not is_prose else 2 * score if score >= 150 else 0
 
 
-_BLOB = re.compile(r"[A-Za-z0-9+/=]{32,}|\b[0-9a-f]{7,}\b|\b[^\W\d]{0,40}\d\w*")
+_BLOB = re.compile(r"\A.*\d%\|.*|[A-Za-z0-9+/=]{32,}|\b[0-9a-f]{7,}\b|\b[^\W\d]{0,40}\d\w*")
 _THOUGHT = re.compile(
     r"(?i)(?:(?:ok|okay|now|so|next|first|good|great|perfect|hmm+|wait|right|actually|also|then|but|and|well|sure)\b"
     r"[,.!: ]*){0,3}(?:let me|let'?s|let us|i think|i'll|i will|i need|i should|i can|i could|i want|i see|i guess|"
@@ -228,7 +228,7 @@ _THOUGHT = re.compile(
 
 
 def says_something(one: Candidate) -> bool:
-    """Return whether a line can be a fact: no run of numbers, no hashes or encoded bytes, no thought of the agent's,
+    """Return whether a line can be a fact: no run of numbers, no bar, hashes or encoded bytes, no thought of the agent,
     no setting of a client's."""
     if '"type":"configuration_update"' in one.text:
         return False
@@ -448,11 +448,12 @@ def cut_to(summary: str, max_tokens: int) -> str:
     by_heading = {f"## {name}": share for name, share in zip(NAMES, SHARES, strict=True)}
     kept = [part.rstrip("\n").split("\n") for part in re.split(r"^(?=## )", summary, flags=re.MULTILINE)]
     shares = [by_heading.get(part[0], min(SHARES)) for part in kept]
+    cost_of = cache(lambda line: estimate_text(f"{line}\n"))
     while any(len(part) > 1 for part in kept):
         text = "\n\n".join("\n".join(part) for part in kept if len(part) > 1)
         if estimate_text(text) <= max_tokens:
             return text
-        costs = [sum(estimate_text(f"{line}\n") for line in part[1:]) for part in kept]
+        costs = [sum(map(cost_of, part[1:])) for part in kept]
         kept[max(range(len(kept)), key=lambda at: costs[at] / shares[at])].pop()
     return brief_of(summary, max_tokens=max_tokens)
 
@@ -611,7 +612,7 @@ class ExtractiveSummarizer:
     Nothing limits it: it is always ready, and makes no call.
     """
 
-    recipe: str | None = "extractive/v11"  # another name whenever the same content would give other bytes
+    recipe: str | None = "extractive/v12"  # another name whenever the same content would give other bytes
     model: str | None = None
 
     def __init__(self, *, thread: WorkerThread | None = None) -> None:

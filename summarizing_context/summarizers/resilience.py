@@ -385,9 +385,9 @@ class ResilientSummarizer:
                 self._figures.refused_input_tokens += call.tokens
                 self._figures.refused_output_tokens += call.output_tokens
 
-            # calls fail until a person changes something: a wrong key, model or address
-            is_final = error.args[:1] in ((Fault.KEY,), (Fault.NOT_FOUND,))
-            is_final = is_final or not {401, 403, 404}.isdisjoint((status_code(error), status_code(error.__cause__)))
+            # calls fail until a person changes something: a wrong key, model or address, an account without money
+            status = status_code(error) or status_code(error.__cause__)
+            is_final = status in (401, 402, 403, 404) or error.args[:1] in ((Fault.KEY,), (Fault.NOT_FOUND,))
             is_missed = is_summary and not (refused and job.kind == "memory")
             is_known = refused and job.range_hash in self._refused and not self._tripped
             if refused and run.kept.text:  # enough of it serves

@@ -47,6 +47,7 @@ class Fault(StrEnum):
     CONNECTION = "the connection to the provider failed or was cut off; check base_url and the network"
     REDIRECT = "the provider answered with a redirect, which is not followed; correct base_url"
     KEY = "the provider refuses the key; check api_key"
+    MONEY = "the provider asks for payment; check the account of the key"
     NOT_FOUND = "the provider does not know the model, or the address is wrong; check model and base_url"
     RATE_LIMITED = "the provider asks for fewer calls"
     OVERLOADED = "the provider is overloaded"
@@ -274,7 +275,8 @@ def recipe_name(provider: str, model: str, *, server: str = "", official: str = 
     return f"{provider}/{model};layout=1" + ("" if server == official else f";server={digest}")
 
 
-_CUT = ("length", "max_tokens", "max_output_tokens", "incomplete", "model_context_window_exceeded", "pause_turn")
+_CUT = ["length", "max_tokens", "max_output_tokens", "incomplete", "model_context_window_exceeded", "pause_turn"]
+_CUT += ["model_length", "error", "insufficient_system_resource"]  # as Mistral, OpenRouter and DeepSeek say
 
 
 def read_reply(reply: Mapping[str, Any], limit: int) -> SummaryReply:
@@ -331,7 +333,7 @@ def failure_of(fault: Fault, retry_after: float | None = None) -> SummarizerErro
 
 def status_failure(status: int, retry_after: float | None = None) -> SummarizerError:
     known = {404: Fault.NOT_FOUND, 408: Fault.TIMEOUT, 429: Fault.RATE_LIMITED, 504: Fault.TIMEOUT}
-    known |= {401: Fault.KEY, 403: Fault.KEY, 503: Fault.OVERLOADED, 529: Fault.OVERLOADED}
+    known |= {401: Fault.KEY, 402: Fault.MONEY, 403: Fault.KEY, 503: Fault.OVERLOADED, 529: Fault.OVERLOADED}
     other = Fault.REDIRECT if status < 400 else Fault.REQUEST if status < 500 else Fault.SERVER
     failure = failure_of(known.get(status, other), retry_after)
     failure.__cause__ = HttpStatus(status)

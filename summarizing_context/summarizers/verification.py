@@ -216,6 +216,7 @@ def verify(reply: str, job: SummaryJob) -> Verified:
 _MARKS = str.maketrans(
     "“”„‟«»「」『』″‘’‚‛′‐‑‒–−—―∕⁄⧸", '"""""""""""\'\'\'\'\'-----  ///', "*\u00ad\u200b\u200c\u200d\u2060\ufeff"
 )
+_WINDOWS_PATH = re.compile(r"\b[A-Za-z]:\\[^\s\"'`<>|*?]+")  # whose `\n` and `\t` are no escapes
 _FOREIGN = r"[^\W\d_\u0000-\u03ff\u1e00-\u1fff]"  # scripts that put no space next to digits, paths and Latin words
 _EDGE_OF_SCRIPTS = re.compile(
     rf"(?<={_FOREIGN})(?=(?:[~.]*/)?[a-zA-Z0-9])|(?<=[a-zA-Z0-9])(?={_FOREIGN})"
@@ -226,6 +227,7 @@ _EDGE_OF_SCRIPTS = re.compile(
 def _readable(text: str) -> str:
     """Return what a reply or its source says in one way of writing: plain marks and digits."""
     text = unicodedata.normalize("NFKC", text.translate(_MARKS)).translate(_MARKS)
+    text = _WINDOWS_PATH.sub(lambda path: re.sub(r"\\+", "/", path[0]), text)
     if text.isascii():
         return text
     return _EDGE_OF_SCRIPTS.sub(" ", re.sub(r"\d", lambda digit: str(int(digit[0])), text))
@@ -275,7 +277,7 @@ class _Source:
                 is_held = all(len(_WORDS.findall(part)) < 2 or self._stands(part) for part in parts)
             else:
                 said = " ".join(inside.casefold().split()).strip(_EDGES)
-                is_held = len(said) < 3 or self._stands(said)
+                is_held = len(said) < 3 or self._stands(said) or self._stands(re.sub(r"\\+", "/", code or quote))
                 is_held = is_held or all(map(self._has_value, _HOLE.sub(" ", inside).split()))
             lacking += [] if is_held else [inside]
         text = _SPANS.sub(" ; ", text)  # what has been read is blanked
@@ -296,15 +298,15 @@ class _Source:
     def _has_value(self, value: str) -> bool:
         """Say whether one value stands there: as it is, in another way of writing, or part by part."""
         text = re.sub(r"\Av(?=\d)", "", _unescaped(value).casefold().strip(_EDGES))
-        if len(text) < 3 or (len(text) == 3 and not text.isdigit()):
-            return True
-        if amount := _AMOUNT.match(value.casefold().strip(" .,:;!?'\"()")):
-            return self._has_amount(amount[1], bool(amount[2]) or value[0] in "$€£")
-        if self._stands(text) or (re.fullmatch(r"[0-9a-f]{7,64}", text) and text in self._text):
+        amount = _AMOUNT.match(value.casefold().strip(" .,:;!?'\"()"))
+        has_unit = bool(amount and (amount[2] or value[0] in "$€£"))
+        if amount and (len(text) > 3 or len(amount[1]) > 2 or (has_unit and amount[1][1:])):
+            return self._has_amount(amount[1], has_unit)
+        if len(text) < 4 or self._stands(text) or (re.fullmatch(r"[0-9a-f]{7,64}", text) and text in self._text):
             return True
         day, time = re.match(r"(\d{4}-)\d\d-\d\d", text), re.search(r"(?<![\d:])(\d\d?)(:\d\d(?::\d\d)?)", text)
-        if day and day[0] not in self._text and day[1] in self._text:
-            return False  # a source that writes days of this year so has another one
+        if (day and day[0] not in self._text and day[1] in self._text) or re.fullmatch(r"\d[\d.]*e[+-]?\d+", text):
+            return False  # a source that writes days of this year so has another one; 3e-4 is not 3e-5
         if time:  # of the two halves of a day either will do
             return any(f"{int(time[1]) + half}{time[2]}" in self._text for half in (0, 12, -12))
         if _MEMBER.fullmatch(value.strip(" .,:;!?'\"")):
@@ -321,7 +323,7 @@ class _Source:
         digits = re.sub(r"\D", "", number)
         if digits in self._numbers or (len(digits) < 3 and not has_unit):
             return True
-        if not (has_unit or digits != number or (len(digits) > 3 and digits.endswith("00"))):
+        if len(digits) > 99 or not (has_unit or digits != number or (len(digits) > 3 and digits.endswith("00"))):
             return False
         if re.search(rf"(?<![\d.,]){re.escape(number)}\.\d", self._text):
             return True  # a version without its last part

@@ -55,7 +55,7 @@ def on(server: ProviderServer, summarizer: str = "openai", **given: Any) -> Sett
     return Settings(summarizer=summarizer, model=MODEL, base_url=base_url, api_key=KEY, **SMALL, **given)
 
 
-@pytest.mark.parametrize("status", [401, 403, 404])
+@pytest.mark.parametrize("status", [401, 402, 403, 404])
 @pytest.mark.parametrize("summarizer", ["openai", "anthropic"])
 async def test_a_wrong_key_or_model_is_one_warning_and_ends_the_calls(caplog, tmp_path, summarizer, status):
     with serving_apart(lambda _: Answer(status)) as one:

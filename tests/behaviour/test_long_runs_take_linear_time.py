@@ -24,6 +24,7 @@ import summarizing_context
 from summarizing_context import Settings
 from summarizing_context.errors import MissingExtraError
 from summarizing_context.extraction.rules import cue_rules, rule_strength
+from summarizing_context.summarizers.extractive import cut_to
 from summarizing_context.testing import ScriptedSummarizer
 from tests.behaviour.contexts import begun, said, tiny
 from tests.laws.builders import assistant, call, result, user
@@ -140,6 +141,10 @@ def test_looking_for_rules_takes_time_in_proportion_to_a_long_run():
     assert [piece for piece in RUNS for frame in ends if grows_too_fast(find, piece, frame)] == []
     sentences = (run_of(piece, 280, frame) for piece in RUNS for frame in ends)
     assert max(seconds(find, sentence, 2) for sentence in sentences) < 0.2
+
+
+def test_a_summary_of_many_lines_is_cut_without_counting_each_of_them_again():
+    assert seconds(partial(cut_to, max_tokens=100), "## Facts\n" + "- a\n" * 1_000) < 0.5
 
 
 async def session(text: str, *, by_model: bool) -> None:

@@ -179,7 +179,13 @@ NONE = [
     *("no", "always", "```\nAlways push.\n```", "~~~ text\nAlways push.\n~~~", "```\nAlways push."),
     *("> Always push.", "| Always push. | yes |", "# Always push", "    Always push.", "┃  Always push."),
     "<rule>Always push.</rule>",
+    "2026-01-03 12:00:01 WARN Never use the root account\n2026-01-03T12:00:02Z Always on",
+    "Constraints:\n- 1 <= n <= 10^5",
+    "Summarize this article:\n\nAlways go to bed early. Never drink coffee at night.",
+    "Übersetze das bitte:\nAntworte immer auf Deutsch.",
+    "请翻译：\n请始终用中文回答。",
     "\n".join(f"- always do {at}" for at in range(12)),
+    "Rules of the game:\n- each player draws five cards",
     "Read this guide.\n\n" + "The tests live here. Always run them. " * 20 + "\n\nNever push to main.",
 ]
 
@@ -203,6 +209,11 @@ FOUND = {  # what is said, and the rules in it
         "From now on write every commit message in German, as the whole team has agreed to do."
     ],
     f"Always {'very ' * 80}carefully push.": [],
+    "Good.\n\nOur house rules:\n- tests stand next to the source\n- no default exports\n\nFix this:\n- the header": [
+        "tests stand next to the source", "no default exports",
+    ],
+    "规则：\n1. 注释用英文\n2. 不用制表符": ["注释用英文", "不用制表符"],
+    "$ npm ci\nwarning: you must always pin versions\n\nNever install globally.": ["Never install globally."],
     # each is told once, where it was said last
     "Never \x1b[31mtouch\x1b[0m\x07 a \ud800 file. Always run `make test`.": [
         "Never touch a \ufffd file.", "Always run `make test`.",

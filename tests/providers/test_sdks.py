@@ -147,6 +147,7 @@ STATUSES = {
     Fault.REDIRECT: (SummarizerError, 301, 307),
     Fault.REQUEST: (SummarizerError, 400, 413),
     Fault.KEY: (SummarizerError, 401, 403),
+    Fault.MONEY: (SummarizerError, 402),
     Fault.NOT_FOUND: (SummarizerError, 404),
     Fault.TIMEOUT: (SummarizerTimeout, 408, 504),
     Fault.RATE_LIMITED: (SummarizerRateLimited, 429),
@@ -240,7 +241,7 @@ async def test_the_text_of_a_reply_is_taken_how_it_ended_and_of_its_usage_what_c
     blocks = answer([*thinking, TEXT, {"type": "a block of tomorrow", "text": "another"}])
     assert (await got(protocol, json={OPENAI: choices, ANTHROPIC: blocks}[protocol])).text == GOOD
     for text, ended, is_cut in (
-        *((text, {"reason": protocol.cut}, True) for text in ("half", "")),
+        *((text, {"reason": ended}, True) for text in ("half", "") for ended in (protocol.cut, "error")),
         *((GOOD, ended, False) for ended in ({}, {"reason": "a reason of tomorrow"})),
         *((GOOD, {"reason": reason}, False) for reason in (None, LEFT_OUT, 7)),
         *((GOOD, {"reason": reason, "usage": LEFT_OUT}, True) for reason in (None, LEFT_OUT, 7)),

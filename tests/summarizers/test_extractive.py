@@ -117,6 +117,7 @@ def test_facts_keep_exact_values_and_of_a_file_the_place_and_no_thoughts_hashes_
     fact = "server listens on https://10.0.4.17:8443/api with token_ttl=3600"
     source = "   41\tdef pay():\n   42\t    RETRY_LIMIT = 7  # attempts before giving up\n"
     noise = "0.13 0.27 4412 88 1.5e3 77\nQk1kZ2h5d3JxUk9wV0RkM1Vzb2xZbk5oUXZ0a0E5== x y z\n9f8e7d6c 1a2b3c4d 5e6f7a8b"
+    noise += "\nFetching the model of the mill:  45%|#### | 135M/300M [00:22<00:27, 5.9MB/s]"
     thoughts = "Let me check the gate of the mill. I think the gate of the mill is stuck."
     text = summary(
         ("user", "Look at the log of the mill."),
@@ -130,7 +131,9 @@ def test_facts_keep_exact_values_and_of_a_file_the_place_and_no_thoughts_hashes_
     facts = section(text, "Facts")
     assert {fact, "pay.py:42: RETRY_LIMIT = 7 # attempts before giving up"} <= {*facts}
     assert {"the mill stopped at gate seven", "Gate 7 opens at 14:30."} <= {*facts}
-    assert not any(word in line for line in facts for word in ("Let me", "I think", "0.13", "Qk1k", "9f8e", "effort"))
+    assert not any(
+        word in line for line in facts for word in ("Let me", "I think", "0.13", "Qk1k", "9f8e", "effort", "45%")
+    )
 
 
 def test_the_summary_never_exceeds_its_tokens_and_with_few_the_rule_is_what_remains():

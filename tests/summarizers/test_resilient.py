@@ -122,6 +122,45 @@ async def test_a_short_summary_is_taken_whole_whatever_it_speaks_of(text: str):
     assert (await Played(text).summarize(replace(JOB, content=f"{CONTENT}\n{text} So it is."))).text == text
 
 
+DECLINED = """Es tut mir leid, aber dabei kann ich nicht helfen.
+Je suis désolé, mais je ne peux pas vous aider avec cette demande.
+Lo siento, pero no puedo ayudar con eso.
+Desculpe, mas não posso ajudar com isso.
+申し訳ありませんが、そのご依頼にはお応えできません。
+很抱歉，我无法协助处理这个请求。
+عذرًا، لا يمكنني المساعدة في ذلك."""
+
+
+async def test_a_model_that_declines_in_the_users_language_has_made_no_summary():
+    for text in DECLINED.splitlines():
+        assert isinstance(await Played(text).failure(), SummarizerRefused), text
+    text = "Leider kann ich das Gerät nicht finden, sagte der Nutzer."
+    assert (await Played(f"## Facts\n- {text}").summarize(replace(JOB, content=text))).text.endswith(text)
+
+
+RECORD = (
+    r"The build of C:\shop\new\tool.cs and src\new\net8.0 took 1.5 s. The rate is 3e-4, and 8.5 % of 40 runs fail."
+    f" The loop ends in {'1,' * 3_000}."
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "stands"),
+    [
+        ("The build read C:/shop/new/tool.cs twice.", True), (r"The build read C:\shop\new\tool.cs twice.", True),
+        (r"The build wrote to `src\new\net8.0` at last.", True), (r"The build read `new\tool.cs` first.", True),
+        ("The build took 1500 ms, and 8,5 % failed.", True), ("The rate of the runs is 3e-4.", True),
+        (r"The build read C:\shop\now\tool.cs twice.", False), ("The rate of the runs is 3e-5.", False),
+        ("Of all the runs 9.5 % failed.", False), ("The build took 35s to run.", False),
+        (f"The loop ends in {'1,' * 4_500}.", False),
+    ],
+)  # fmt: skip
+async def test_a_value_stands_in_another_way_of_writing_and_not_where_a_sign_of_it_was_changed(text: str, stands: bool):
+    job = replace(JOB, content=RECORD, max_tokens=9_000, source_tokens=90_000)
+    (reply,) = await asyncio.gather(Played(text).summarize(job), return_exceptions=True)
+    assert reply.text == text if stands else isinstance(reply, SummarizerRefused), reply
+
+
 @pytest.mark.parametrize("ends", ["well", "cancelled"])
 async def test_a_call_from_before_the_breaker_opened_and_a_cancelled_probe_decide_nothing(ends: str):
     released = asyncio.Event()
