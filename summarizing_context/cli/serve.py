@@ -350,7 +350,9 @@ def install(
     """
     from summarizing_context.contrib.clients import Plugin
 
-    plugin = Plugin(client, options.read_address(listen)[2], token_file(TOKEN_FILE))
+    if (address := options.read_address(listen)[2]).endswith(":0"):
+        raise InputError("--listen: port 0 is another one at each start; name the port of the proxy")
+    plugin = Plugin(client, address, token_file(TOKEN_FILE))
     found, refusal = plugin.found(), plain(plugin.refusal())
     for path, content in plugin.files.items():
         lines = output.counted(len(content.splitlines()), "line")
@@ -359,7 +361,7 @@ def install(
     plugin.write()
     files = [str(path) for path in plugin.files]
     shown = [f"Installed for {client}: {plugin.effect}.", *(f"  {plain(path)}" for path in files)]
-    shown.append(f"It asks the proxy at {listen}: {PROGRAM} proxy --store STORE")
+    shown.append(f"It asks the proxy at {listen}: {PROGRAM} proxy --store STORE --listen {listen}")
     remarks = [refusal] if refusal else []
     return Result({"client": client, "files": files, "remarks": remarks}, shown, 0, remarks)
 

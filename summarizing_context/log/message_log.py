@@ -464,8 +464,12 @@ class MessageLog:
         return inf if self.bound_thinking == "free" else self.steps[steps - 1] if steps else -1
 
     def bounds(self) -> Bounds:
-        """What was said before a beginning that is rewritten now. The turn of the newest human message may go on."""
+        """What was said before a beginning that is rewritten now. The turn of the newest human message may go on, and
+        that of results which no answer has followed."""
         settled = self.humans[-1] if self.humans else 0
+        step = self.steps[-1] if self.steps else settled
+        if any(entry.facts.answers for entry in self.entries[step : settled + 1]):
+            settled = min(settled, step)
         return Bounds(len(self.entries), len(self.entries) if self.bound_thinking == "left_out" else settled)
 
     def fill(self, entries: Iterable[Entry]) -> MessageLog:

@@ -213,8 +213,9 @@ class Passage:
         if failure is not None:
             logger.info("a request was not answered", extra={"cause": type(failure).__name__})
             words = "cannot be reached" if isinstance(failure, httpx2.ConnectError) else "broke off"
+            words = f"{failure.request.url.netloc.decode()} {words} ({type(failure).__name__})"
             with contextlib.suppress(RuntimeError):  # a reply has begun: the server cuts the connection
-                await own_error(502, f"the provider {words} ({type(failure).__name__})")(scope, receive, send)
+                await own_error(502, f"the provider at {words}")(scope, receive, send)
         if made is not None:
             await self._guarded(self._rewriter.observe(made))
 
