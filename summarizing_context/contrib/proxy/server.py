@@ -211,9 +211,9 @@ class Passage:
             if reply is not None:
                 await reply.aclose()
         if failure is not None:
-            logger.info("a request was not answered", extra={"cause": type(failure).__name__})
-            words = "cannot be reached" if isinstance(failure, httpx2.ConnectError) else "broke off"
-            words = f"{failure.request.url.netloc.decode()} {words} ({type(failure).__name__})"
+            kind, at = type(failure).__name__, failure.request.url.netloc.decode()
+            logger.info("a request was not answered", extra={"cause": kind})
+            words = f"{at} {'cannot be reached' if kind.startswith('Connect') else 'broke off'} ({kind})"
             with contextlib.suppress(RuntimeError):  # a reply has begun: the server cuts the connection
                 await own_error(502, f"the provider at {words}")(scope, receive, send)
         if made is not None:
