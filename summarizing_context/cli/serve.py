@@ -220,6 +220,8 @@ class ProxyOptions(Place):
             anyio.run(make_model(settings, read_only=False).close)
         if self.store is None:
             self.load()  # refuse what names no store
+        if is_address(settings.store) or os.path.exists(settings.store):
+            find_sessions(settings)  # and one that cannot be used: each request would go on without a view
         given: dict[str, Any] = {"anthropic": self.anthropic, "openai": self.openai, "budget": self.budget}
         given["token"] = None if token is None else checked_token(token)
         given = {name: value for name, value in given.items() if value is not None}
@@ -350,9 +352,7 @@ def install(
     """
     from summarizing_context.contrib.clients import Plugin
 
-    if (address := options.read_address(listen)[2]).endswith(":0"):
-        raise InputError("--listen: port 0 is another one at each start; name the port of the proxy")
-    plugin = Plugin(client, address, token_file(TOKEN_FILE))
+    plugin = Plugin(client, options.read_address(listen)[2], token_file(TOKEN_FILE))
     found, refusal = plugin.found(), plain(plugin.refusal())
     for path, content in plugin.files.items():
         lines = output.counted(len(content.splitlines()), "line")
