@@ -467,9 +467,9 @@ class MessageLog:
     def bounds(self) -> Bounds:
         """What was said before a beginning that is rewritten now. The turn of the newest human message may go on."""
         settled = self.humans[-1] if self.humans else 0
-        step = self.steps[-1] if self.steps and self.bound_thinking in ("needed", "asked") else settled
-        if any(entry.facts.answers for entry in self.entries[step : settled + 1]):  # which nothing has answered yet
-            settled = step
+        step = self.steps[-1] if self.steps and self.bound_thinking in ("needed", "asked") else len(self.entries)
+        if any(entry.facts.answers for entry in self.entries[step : settled + 1]):  # the turn of one before goes on
+            settled = next((human for human in reversed(self.humans) if human < step), 0)
         return Bounds(len(self.entries), len(self.entries) if self.bound_thinking == "left_out" else settled)
 
     def fill(self, entries: Iterable[Entry]) -> MessageLog:
