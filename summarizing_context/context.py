@@ -113,8 +113,8 @@ class SummarizingContext:
         """Like `get_messages_for_request`, but return a `View`. `View.shared` is not copied; do not modify it.
 
         `bound_thinking` says what is done about signed thinking behind a rewritten beginning: it is `kept` until its
-        turn ends; the request has the provider drop it (`asked`); or views leave it out (`left_out`). It is
-        `free` where the provider takes calls without it: then a message is shown without it where it is long."""
+        turn ends, or `needed` by answers to calls, whoever spoke since; the provider is asked to drop it (`asked`); or
+        it is `left_out`. `free`: the provider takes calls without it, so that long messages are shown without it."""
         session = self._session.check()
         window = NO_PROVIDER if provider is None else read_provider(provider)
         budget = self._budget_for(token_budget, window)

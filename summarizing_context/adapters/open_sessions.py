@@ -37,7 +37,7 @@ def bound_thinking(model: str, thinking: Any = None, *, may_ask: bool = False) -
     wanted = (told.get("block_binding") or {}).get("prefix_mismatch_behavior")
     later = r"(?:fable|mythos)-5[.-][1-9]|(?:opus|sonnet|haiku)-5[.-][5-9]|[a-z]+-(?:[6-9]|[1-9]\d)"
     if re.search(rf"claude-(?:{later})(?!\d)", model, re.IGNORECASE) is None:
-        return "kept"
+        return "needed" if told.get("type") == "enabled" else "kept"
     may_ask = may_ask and wanted is None and told.get("type", "adaptive") in ("adaptive", "enabled")
     return "asked" if may_ask or wanted == "drop_block" else "left_out"
 

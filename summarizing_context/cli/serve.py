@@ -220,6 +220,8 @@ class ProxyOptions(Place):
             anyio.run(make_model(settings, read_only=False).close)
         if self.store is None:
             self.load()  # refuse what names no store
+        if is_address(settings.store) or os.path.exists(settings.store):
+            find_sessions(settings)  # and one that cannot be used: each request would go on without a view
         given: dict[str, Any] = {"anthropic": self.anthropic, "openai": self.openai, "budget": self.budget}
         given["token"] = None if token is None else checked_token(token)
         given = {name: value for name, value in given.items() if value is not None}
@@ -359,7 +361,7 @@ def install(
     plugin.write()
     files = [str(path) for path in plugin.files]
     shown = [f"Installed for {client}: {plugin.effect}.", *(f"  {plain(path)}" for path in files)]
-    shown.append(f"It asks the proxy at {listen}: {PROGRAM} proxy --store STORE")
+    shown.append(f"It asks the proxy at {listen}: {PROGRAM} proxy --store STORE --listen {listen}")
     remarks = [refusal] if refusal else []
     return Result({"client": client, "files": files, "remarks": remarks}, shown, 0, remarks)
 

@@ -248,6 +248,8 @@ def continue_in(
     from summarizing_context.contrib.proxy.dialects import first_prompt
 
     view, log, *_ = anyio.run(view_of, settings)
+    if not log:
+        raise InputError(f"SESSION: {settings.session_id} has no messages yet; continue one that has")
     prompt = first_prompt(settings.session_id, view, log)
     started, read = start(client, rest, prompt)
     if read is None and (size := len(prompt.encode())) > MAX_ARGUMENT:

@@ -377,7 +377,8 @@ class OpenCall:
 
 # What becomes of signed thinking of the open turn once its beginning is rewritten: it stays until the turn ends; it
 # stays and the request asks the provider to drop it; or it is left out at once. Where it is free, no message needs it.
-BoundThinking = Literal["kept", "asked", "left_out", "free"]
+# Where it is needed, it is kept, also behind results that a human has spoken behind: providers refuse to go on without.
+BoundThinking = Literal["kept", "needed", "asked", "left_out", "free"]
 
 
 @dataclass(eq=False)
@@ -466,6 +467,9 @@ class MessageLog:
     def bounds(self) -> Bounds:
         """What was said before a beginning that is rewritten now. The turn of the newest human message may go on."""
         settled = self.humans[-1] if self.humans else 0
+        step = self.steps[-1] if self.steps and self.bound_thinking in ("needed", "asked") else len(self.entries)
+        if any(entry.facts.answers for entry in self.entries[step : settled + 1]):  # the turn of one before goes on
+            settled = next((human for human in reversed(self.humans) if human < step), 0)
         return Bounds(len(self.entries), len(self.entries) if self.bound_thinking == "left_out" else settled)
 
     def fill(self, entries: Iterable[Entry]) -> MessageLog:

@@ -48,6 +48,7 @@ def test_a_plug_in_comes_and_goes_and_leaves_every_file_as_it_was(run: Runner, h
     ran = run("install", client)  # shown first, and not done without a yes
     assert (ran.status, contents(home) == before) == (2, True)
     assert all(words in ran.err for words in (str(place), "nothing was installed"))
+    assert "proxy --store STORE --listen 9123" in run("install", client, "--yes", "--listen", "9123").out
     told = run("install", client, "--yes", "--listen", "9123", "--json", "-").document
     assert {place} <= {*map(Path, told["files"])} == contents(home).keys() - before.keys()
     assert '"http://127.0.0.1:9123"' in place.read_text()
@@ -69,7 +70,7 @@ def test_a_plug_in_comes_and_goes_and_leaves_every_file_as_it_was(run: Runner, h
         ("2.1.286 (Claude Code)", "{}", "modules of hooks need 2.1.287"),
         ("2.1.332 (Claude Code)", '{"disableAllHooks": true}', "disableAllHooks"),
         ("2.1.332 (Claude Code)", "{ theme", "settings.json: this is no JSON"),
-        ("2.1.332 (Claude Code)", "{}", None),
+        ("2.1.332 (Claude Code)", "\N{BOM}{}", None),
     ],
 )
 def test_where_claude_code_loads_no_plug_in_the_proxy_is_offered(run: Runner, home: Path, version, settings, why):
@@ -117,6 +118,14 @@ def test_what_a_log_says_stands_in_a_fence_of_the_first_prompt(run: Runner, home
     shown = run("continue", "s1", "--store", store, "--in", "opencode", "--dry-run").out
     assert shown.startswith("[summarizing-context: ")
     assert "Fix the parser." in shown
+
+
+def test_a_prompt_with_a_zero_byte_is_an_argument_and_one_of_nothing_starts_nothing(run: Runner, home: Path, tmp_path):
+    store = fill_store(tmp_path / "run.db", "s1", [Talk().user("cat a.out: \0ELF")])
+    program(home, "codex", f"printf '%s' \"$*\" > {home}/words")
+    fill_store(store, "s2", [])
+    assert [run("continue", name, "--store", store, "--in", "codex").status for name in ("s1", "s2")] == [0, 2]
+    assert "cat a.out: \N{REPLACEMENT CHARACTER}ELF" in (home / "words").read_text()
 
 
 def test_a_view_too_long_for_a_prompt_says_which_budget_fits(run: Runner, home: Path, tmp_path: Path):

@@ -229,6 +229,8 @@ OTHERS = {
     "view s1 --store {store} --budget 1": 3,  # a view is refused
     "view s1 --store {none}": 4,  # the store, or the environment
     "view s1 --store {notes}": 4,
+    "proxy run --store {notes} -- client": 4,  # before the client, which is not there either
+    "proxy run --store {mine} -- client": 4,
     "inspect --store {none} --no-browser": 4,
     "replay {log} --json {none}/figures.json": 4,
     # no such address; it has looked at its model before, of which no key is missing in the shadow

@@ -74,12 +74,13 @@ class AnthropicAgent(Agent):
         named = {} if session is None else {"x-claude-code-session-id": session}
         own = {"model": "claude-x", "max_tokens": 1_000, "tools": [TOOL], "system": "You fix code."}
         super().__init__(anthropic.AsyncAnthropic, address, named, **{**own, **options})
+        self.interrupts = False  # a person speaks behind the results of each call
         self.reminder = ""  # that stands in the newest message only, as long as it is the newest
 
     async def step(self, text: str) -> None:
         calls = [b for b in self.history[-1]["content"] if b["type"] == "tool_use"] if self.history else []
         blocks: list[Any] = [{"type": "tool_result", "tool_use_id": call["id"], "content": RESULT} for call in calls]
-        blocks = blocks or [{"type": "text", "text": text}]
+        blocks += [] if blocks and not self.interrupts else [{"type": "text", "text": text}]
         self.history.append({"role": "user", "content": blocks})
         marked = [*blocks[:-1], {**blocks[-1], "cache_control": {"type": "ephemeral"}}]
         reminded = [{"type": "text", "text": self.reminder}] if self.reminder else []

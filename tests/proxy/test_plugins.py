@@ -303,7 +303,7 @@ CLIENTS = {"opencode": (OPENCODE, OPENCODE_HISTORY), "pi": (PI, PI_ENTRIES), "cl
 async def test_without_the_service_a_client_goes_on_unchanged_and_says_so_once(client, run_plugin):
     told = await run_plugin(client, at="127.0.0.1:9")
     [words] = told["said"]
-    assert "summarizing-context proxy --store STORE" in words
+    assert "summarizing-context proxy --store STORE --listen 127.0.0.1:9" in words
     assert told.get("messages", CLIENTS[client][1]) == CLIENTS[client][1]
     assert told.get("compaction") is None
 

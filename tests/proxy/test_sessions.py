@@ -244,6 +244,15 @@ async def test_thinking_bound_to_its_beginning_is_never_refused_once_the_beginni
     assert set(reasons) == {"high_water"}, "dropped blocks stay on the wire"
 
 
+async def test_thinking_of_calls_stays_while_a_person_speaks_behind_their_results():
+    async with between(budget=3_000) as (fake, address):
+        client = AnthropicAgent(address, thinking={"type": "enabled", "budget_tokens": 1_024})
+        client.interrupts = True
+        await client.steps(15)
+        activations = (await status(address))["sessions"][0]["activations"]
+    assert (fake.problems, activations > 2) == ([], True)
+
+
 async def test_what_is_bound_in_responses_stays_together_and_what_was_set_stays_in_force():
     """Programs with all that they call, approvals, tools found by search, and the newest configuration."""
     items: list[Any] = []

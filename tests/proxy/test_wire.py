@@ -92,7 +92,7 @@ async def test_a_provider_that_is_not_there_is_told():
     async with proxied("http://127.0.0.1:1") as address:
         answer = await post(address)
     assert answer.status_code == 502
-    assert "cannot be reached" in answer.json()["error"]["message"]
+    assert "the provider at 127.0.0.1:1 cannot be reached" in answer.json()["error"]["message"]
 
 
 async def test_what_holds_no_history_that_can_be_read_goes_on_unchanged(monkeypatch):

@@ -65,7 +65,7 @@ class Plugin:
         if name != "claude":
             return ""
         try:
-            told = json.loads(settings.read_text(encoding="utf-8")) if settings.exists() else {}
+            told = json.loads(settings.read_text(encoding="utf-8-sig")) if settings.exists() else {}
             asked = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=30, check=False)
         except ValueError as error:
             raise SettingsError(f"{settings}: this is no JSON ({error}); mend it, for Claude Code reads it") from error
@@ -109,5 +109,5 @@ def start(client: str, arguments: Sequence[str], prompt: str) -> tuple[list[str]
     for no screen, as `-p`, `exec` or `run` do. Else the prompt is an argument, which `ps` shows."""
     program, without_screen, at_input, before = _STARTS[client]
     if without_screen.isdisjoint(arguments):
-        return [program, *arguments, *before, prompt], None
+        return [program, *arguments, *before, prompt.replace("\0", "\N{REPLACEMENT CHARACTER}")], None
     return [program, *arguments, *at_input], prompt.encode()

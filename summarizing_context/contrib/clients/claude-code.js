@@ -71,7 +71,7 @@ async function viewOf($, rowsNow, compact) {
   } catch (error) {
     if (isSaid) return
     isSaid = true
-    const start = "Start it with: summarizing-context proxy --store STORE"
+    const start = `Start it with: summarizing-context proxy --store STORE --listen ${SERVICE.slice(7)}`
     $.ui.toast(`Claude Code compacts by itself: ${SERVICE} (${error.message}). ${start}`)
   }
 }

@@ -86,7 +86,8 @@ export const SummarizingContext = async ({ client }) => {
       } catch (error) {
         if (isSaid) return
         isSaid = true
-        const message = `No views: ${SERVICE} (${error.message}). Start it with: summarizing-context proxy --store STORE`
+        const start = `Start it with: summarizing-context proxy --store STORE --listen ${SERVICE.slice(7)}`
+        const message = `No views: ${SERVICE} (${error.message}). ${start}`
         const body = { service: "summarizing-context", level: "warn", message }
         await Promise.allSettled([client.app.log({ body }), client.tui.showToast({ body: { message, variant: "warning" } })])
       }

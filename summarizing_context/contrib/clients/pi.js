@@ -45,7 +45,7 @@ export default function (pi) {
       return answer.status === 204 ? undefined : { entries, items: (await answer.json()).messages }
     } catch (error) {
       if (isSaid) return
-      const start = "Start it with: summarizing-context proxy --store STORE"
+      const start = `Start it with: summarizing-context proxy --store STORE --listen ${SERVICE.slice(7)}`
       const words = `Pi compacts by itself: ${SERVICE} (${error.message}). ${start}`
       if (ctx.hasUI === false) console.error(words)
       else ctx.ui.notify(words, "warning") // throws where the session has ended: then it is still to be said

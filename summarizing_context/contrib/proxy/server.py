@@ -211,10 +211,11 @@ class Passage:
             if reply is not None:
                 await reply.aclose()
         if failure is not None:
-            logger.info("a request was not answered", extra={"cause": type(failure).__name__})
-            words = "cannot be reached" if isinstance(failure, httpx2.ConnectError) else "broke off"
+            kind, at = type(failure).__name__, failure.request.url.netloc.decode()
+            logger.info("a request was not answered", extra={"cause": kind})
+            words = f"{at} {'cannot be reached' if kind.startswith('Connect') else 'broke off'} ({kind})"
             with contextlib.suppress(RuntimeError):  # a reply has begun: the server cuts the connection
-                await own_error(502, f"the provider {words} ({type(failure).__name__})")(scope, receive, send)
+                await own_error(502, f"the provider at {words}")(scope, receive, send)
         if made is not None:
             await self._guarded(self._rewriter.observe(made))
 
@@ -421,12 +422,12 @@ def codex_asks_chatgpt(token: str) -> bool:
     config, login = folder / "config.toml", folder / "auth.json"
     try:
         told = tomllib.loads(config.read_text(encoding="utf-8")) if config.exists() else {}
-        known = json.loads(login.read_text(encoding="utf-8")) if login.exists() else {}
-    except (OSError, ValueError) as error:
+        known = dict(json.loads(login.read_text(encoding="utf-8"))) if login.exists() else {}
+    except (OSError, TypeError, ValueError) as error:
         raise SettingsError(f"the files of Codex in {folder} cannot be read: {error}") from error
     provider, base_url = told.get("model_provider", "openai"), told.get("openai_base_url")
     if provider not in ("openai", _CODEX_PROVIDER):
         raise SettingsError(f"{config}: model_provider is {provider!r}, and the proxy serves OpenAI only")
-    if base_url is not None and f"/token/{token}/" not in base_url:
+    if base_url is not None and f"/token/{token}/" not in str(base_url):
         raise SettingsError(f"{config}: openai_base_url is {base_url!r}; take it out, and name it by --openai instead")
     return bool(known.get("tokens")) and not known.get("OPENAI_API_KEY")

@@ -159,7 +159,7 @@ class Reply:
         """Send it to the client as it comes, with `more` headers. Raise `httpx2.HTTPError` where the provider breaks
         off: then the client's connection has to break off too."""
         if not 200 <= self.status < 600:
-            raise httpx2.RemoteProtocolError(f"status {self.status} cannot be passed on")
+            raise httpx2.RemoteProtocolError(f"status {self.status} cannot be passed on", request=self._answer.request)
         headers = [*passed_on(self.headers.raw), *more]
         await send({"type": "http.response.start", "status": self.status, "headers": headers})
         is_read = self.streams or "json" in self.headers.get("content-type", "")
