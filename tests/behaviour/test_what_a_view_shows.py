@@ -104,6 +104,15 @@ async def test_results_of_one_step_are_whole_in_any_order_and_a_growing_budget_i
             assert len(context.activations()) <= before + whole
 
 
+async def test_results_of_twenty_calls_at_once_take_what_an_activation_may_leave_and_no_more():
+    rows = [row for at in range(20) for row in reading(at, 3_000)]
+    made = {**rows[0], "tool_calls": [call for row in rows[::2] for call in row["tool_calls"]]}
+    async with at_work(20, high_water=0.97) as context:
+        await fill(context, (made, *rows[1::2]))
+        await context.get_messages_for_request()
+        assert 0.7 * 4_000 < context.last_view.tokens <= 4_000
+
+
 # Pins, by a call and durable, and standing rules that nothing pushes out.
 
 LOG = session(7, 200, size=30)
@@ -139,11 +148,22 @@ async def test_a_pinned_message_and_a_pinned_text_stay_until_they_are_unpinned()
             await context.unpin("p1")
 
 
+@pytest.mark.parametrize("prompt", [None, "Be quick."])
+async def test_a_pinned_system_prompt_is_shown_once_though_the_request_may_bring_another(prompt: str | None):
+    log = [system("Be kind."), user("task"), *LOG[1:80]]
+    async with pinning(log, every=1) as context:
+        await context.pin(0)
+        await context.compact()
+        assert (await context.get_messages_for_request(system=prompt)).count(log[0]) == 1
+
+
 async def test_pins_survive_reopening_with_the_bytes_of_the_view_and_go_along_with_checkpoints_and_forks(
     tmp_path: Path,
 ):
+    async with pinning(store=tmp_path / "a.db") as context:
+        assert await context.pin("Be brief.") == "p1"
     async with pinning([user("Never push to main."), *LOG[:80]], every=1, store=tmp_path / "a.db") as context:
-        assert [await context.pin(5), await context.pin("Be brief.")] == ["p1", "p2"]
+        assert [await context.pin(5), await context.pin("Be brief.")] == ["p2", "p1"]
         await context.compact()
         then, pins = await context.get_messages_for_request(), context.pins()
         mark = await context.checkpoint()
