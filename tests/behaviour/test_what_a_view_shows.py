@@ -327,6 +327,19 @@ async def test_a_tool_that_was_found_stays_known_though_what_came_with_it_is_too
     assert [row["output_config"] for row in view if "output_config" in row][-1:] == [{"effort": "low"}]
 
 
+@pytest.mark.parametrize("found", [6_000, 60_000])
+async def test_what_travels_whole_and_has_no_room_takes_neither_its_own_words_along_nor_the_past(found: int):
+    search = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "maps"}}
+    pages = [{"type": "web_search_result", "url": "https://a.example", "encrypted_content": "EpQ" * found}]
+    told = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": pages}
+    async with at_work(20) as context:
+        await context.add_message(assistant([search, told, text("They sell maps.", 1)]))
+        for _ in range(2):
+            view = str(await context.get_messages_for_request())
+            assert all(said in view for said in ("Mend the importer.", "They sell maps."))
+            await context.add_message(user("And now?"))
+
+
 def writing(number: int, thought: int = 2, written: int = 12) -> list[Message]:
     """A call that writes a file, behind so much thinking, and its result."""
     thinking = {"type": "thinking", "thinking": "so the route it is " * thought, "signature": f"s{number}"}
