@@ -440,8 +440,7 @@ class Session:
         """Add entries at the end of the log, all of them or none: to the store, and once that has committed them, in
         memory, also where this call was cancelled. Calls at the same time are added in their order."""
         stored = [self.intake.stored(entry) for entry in entries if not entry.facts.rare.ephemeral]
-        # behind a thread that reads the session
-        fill = partial(self.foreground.change, partial(self.log.fill, entries))
+        fill = partial(self.foreground.change, partial(self.log.fill, entries))  # behind a thread that reads it
         with self.foreground:
             if stored or self._appending:
                 self._appending += 1
@@ -606,9 +605,8 @@ class Session:
             closings, _ = states.cuts_of(data for _, data in there.activations)
             filled = await self.in_thread(partial(self.log.beside(entries, closings).fill, entries))
             back = partial(self.foreground.change, partial(self._go_back, filled, there))
-            id = there.checkpoint.id
-            now = self.present(f"before restoring {id}")
-            made = await finish_despite_cancellation(self.store.restore(self.id, id, back, now))
+            now = self.present(f"before restoring {there.checkpoint.id}")
+            made = await finish_despite_cancellation(self.store.restore(self.id, there.checkpoint.id, back, now))
             await self.worker.recall()
             await self._keep_derived(derived)
         return made

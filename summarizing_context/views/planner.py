@@ -269,12 +269,11 @@ class NextView:
                 )
             if newest < whole.first and (lacks := tail.lacking(newest))[1]:
                 before, rest = tail.tokens, made.head_tokens + tail.tokens - lacks[0]
-                whole, left, over = Whole(newest, length), sum(lacks), rest + sum(lacks) - room.tokens
+                left, over = sum(lacks), rest + sum(lacks) - room.tokens
+                costs = [log.cost(at) for at in range(newest, length)]
                 for _ in range(3):
-                    if over > 0:  # of many messages the first take their share, which may be more than the cap
-                        left -= over + room.reserve
-                        costs = [log.cost(at) for at in range(newest, length)]
-                        whole = whole._replace(cap=max(1, int(water_level(costs, left))))
+                    left -= over + room.reserve  # of many messages the first take their share, which may be more
+                    whole = Whole(newest, length, cap=max(1, int(water_level(costs, left))) if over > 0 else 0)
                     tail = Tail(stop, room, sources.price, log.bounds(), since=since, whole=whole)
                     tail.extend(log, room.tokens)
                     if (over := made.head_tokens + tail.tokens - room.tokens) <= 0:

@@ -597,7 +597,10 @@ class Tail:
             known = read_message(piece.message)
             is_note |= not (known.calls or known.answers or known.state)
         if is_note:
-            piece = told_of(piece.seq, reading)
+            has_words = any(part.texts and not part.whole for part in parts)
+            silent = {"role": reading.role, "content": [{"type": "text", "text": "…"}]}
+            shrunk = Piece(piece.seq, silent, (*piece.repairs, "shrunk"))
+            piece = told_of(piece.seq, reading) if has_words else shrunk
             whole, cost = 0, self.price.message(piece.message)
         tokens = self.append(piece, cost, whole + min(max(0, cost - whole), cap), thinking=thinks)
         self._open_tokens += min(tokens, max(share, tokens - whole - (cap - share)))
