@@ -304,6 +304,7 @@ class Session:
         self.cache_lifetime = UNKNOWN_CACHE.seconds()  # of that request
         self.activations: Counter[str] = Counter()
         self.last_error: str | None = None
+        self._appending = 0  # calls whose messages the store has not committed
         self._checkpoint_looked_for = 0  # messages when it was last looked whether one is due
         self._kept_closings: set[int] = set()  # what the store knows of where views have ended segments
         self.worker.before_call, self.worker.start_tokens = self._keep_closings, self._start_tokens
@@ -343,7 +344,8 @@ class Session:
     def _take_up(self, pins: str, activations: base.Activations, *, resumes: bool = False) -> None:
         """Show what is pinned, and each provider its view, as the store has kept them, or `resumes` a checkpoint."""
         log = self.log
-        log.pinned = msgspec.json.decode(pins or "{}", type=PinList).held_by(log.entries)
+        pinned = msgspec.json.decode(pins or "{}", type=PinList)
+        log.pinned = pinned.held_by(log.entries) if log.entries else pinned  # texts, before the first message
         for key, data in activations:
             state = states.usable_state(log, data)
             if state is not None and (state.serial or resumes):  # else it was kept for its closings
@@ -436,14 +438,16 @@ class Session:
 
     async def append(self, entries: Sequence[Entry]) -> None:
         """Add entries at the end of the log, all of them or none: to the store, and once that has committed them, in
-        memory, also where this call was cancelled. Calls at the same time are added in their order,
-        but ephemeral messages at once."""
+        memory, also where this call was cancelled. Calls at the same time are added in their order."""
         stored = [self.intake.stored(entry) for entry in entries if not entry.facts.rare.ephemeral]
-        # behind a thread that reads the session
-        fill = partial(self.foreground.change, partial(self.log.fill, entries))
+        fill = partial(self.foreground.change, partial(self.log.fill, entries))  # behind a thread that reads it
         with self.foreground:
-            if stored:
-                await self.store.append(self.id, stored, fill)
+            if stored or self._appending:
+                self._appending += 1
+                try:
+                    await self.store.append(self.id, stored, fill)
+                finally:
+                    self._appending -= 1
             else:
                 fill()
         await self.foreground.thawed()
@@ -479,15 +483,16 @@ class Session:
                 name = f"before the log was {'replaced' if keep or rest else 'cleared'}"
                 now = None if keep == len(present) else self.present(name)
                 await store.replace(self.id, keep, rest, committed, now)
+                if present.pinned != pinned:
+                    kept, lost = msgspec.json.encode(present.pinned).decode(), "what is pinned could not be kept"
+                    await self.keep(partial(store.save_pins, self.id, kept, lambda: None), lost)
+                covering = [one for one in self.views.provider_views.values() if one.state.stop > present.leading_count]
+                for one in covering:  # the store has forgotten all of them
+                    await self.save_state(one.key, one.state)
+                self._kept_closings = set(self.log.closings) if covering else set()
 
             with self.foreground:
                 await finish_despite_cancellation(commit())
-            if present.pinned != pinned:
-                await store.save_pins(self.id, msgspec.json.encode(present.pinned).decode(), lambda: None)
-            covering = [one for one in self.views.provider_views.values() if one.state.stop > self.log.leading_count]
-            for one in covering:  # the store has forgotten all of them
-                await self.save_state(one.key, one.state)
-            self._kept_closings = set(self.log.closings) if covering else set()
             await self.worker.recall()
 
     async def follow(self, messages: object, keys: object, prompt: object) -> FollowReport:
@@ -600,9 +605,8 @@ class Session:
             closings, _ = states.cuts_of(data for _, data in there.activations)
             filled = await self.in_thread(partial(self.log.beside(entries, closings).fill, entries))
             back = partial(self.foreground.change, partial(self._go_back, filled, there))
-            id = there.checkpoint.id
-            now = self.present(f"before restoring {id}")
-            made = await finish_despite_cancellation(self.store.restore(self.id, id, back, now))
+            now = self.present(f"before restoring {there.checkpoint.id}")
+            made = await finish_despite_cancellation(self.store.restore(self.id, there.checkpoint.id, back, now))
             await self.worker.recall()
             await self._keep_derived(derived)
         return made

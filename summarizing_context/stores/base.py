@@ -256,9 +256,9 @@ class SessionStore(Protocol):
         """Return the session as committed, or None if there is none."""
 
     def append(self, session_id: str, entries: Entries, committed: Committed) -> Awaitable[None]:
-        """Queue entries at the end of the log, at once and in call order. `committed` is called in the order of the
-        calls, also when the caller was cancelled; it is not called when the write failed. Entries that are not bytes
-        are refused by `StoreError`, those of this call alone."""
+        """Queue entries, which may be none, at the end of the log, at once and in call order. `committed` is called in
+        the order of the calls, also when the caller was cancelled; it is not called when the write failed. Entries that
+        are not bytes are refused by `StoreError`, those of this call alone."""
 
     async def replace(
         self, session_id: str, keep: int, entries: Entries, committed: Committed, present: Present | None = None

@@ -297,6 +297,7 @@ class Viewer:
         if view.state.system != system:
             if view.last or view.state.serial:
                 view.pending, request = view.pending or "system_changed", request._replace(reason="system_changed")
+                view.pins_changed |= bool(log.pinned.indexes)  # these may be rows that lead no more, or again
             else:
                 view.state = msgspec.structs.replace(view.state, system=system)
         if request.is_due:
@@ -474,8 +475,7 @@ class Viewer:
             kept = {id(row) for row in shown.last} & {id(row) for row in messages}
             tokens -= sum(self._price.message(row) for row in shown.last if id(row) not in kept)
             tokens += sum(self._price.message(row) for row in messages if id(row) not in kept)
-        is_rewritten = bool(self.records) or bool(self.repairs)
-        return View(messages, tokens, stable, activation, fixed, is_rewritten)
+        return View(messages, tokens, stable, activation, fixed, rewritten_prefix=bool(self.records or self.repairs))
 
     def tokens(self, key: str, budget: int, *, as_shown: bool = False) -> tuple[int, float]:
         """What the whole view costs, and its high water; without what is new where it is told `as_shown`."""

@@ -731,13 +731,13 @@ class Staying(NamedTuple):
 _GOES_ON: Message = {"role": "assistant", "content": [{"type": "text", "text": "[…]"}]}
 
 
-def choose_staying(sources: Sources, stop: int, room: Room) -> Staying:
+def choose_staying(sources: Sources, stop: int, room: Room, system: str) -> Staying:
     """Return as many critical messages and system rows from before entry `stop` as the room holds beside the tail's.
-    What is pinned by a call goes first, then critical messages, then system rows; of each the newest. They stay whole,
-    but for one that is alone more than all of them may take: that is shown as the tail would show a message."""
+    What is pinned by a call goes first, leading rows only behind another `system` prompt; then critical messages, then
+    system rows; of each the newest. They stay whole, but for one that alone is more than all may take: that is cut."""
     log, price = sources.log, sources.price
     beside = sum(cost for cost in map(log.cost, log.staying(stop, len(log))) if cost <= room.staying_cap)
-    pinned = log.pinned.indexes
+    pinned = [at for at in log.pinned.indexes if system or at >= log.leading_count]
     stays = log.states or pinned or log.marked
     needed, newest = 0, log.thinking_from(len(log)) if stays else -1  # what an answer goes on from needs room as well
     if 0 <= newest < len(log):

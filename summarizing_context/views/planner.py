@@ -234,7 +234,7 @@ class NextView:
         room = Room(self.room.tokens, sources.settings, squeeze, gives_way=gives_way)
         staying = None
         if not room.is_bare:
-            staying = choose_staying(sources, cut.stop, replace(room, squeeze=0) if squeeze else room)
+            staying = choose_staying(sources, cut.stop, replace(room, squeeze=0) if squeeze else room, self.system)
             room = replace(room, staying=staying.aside)
         if since != WHOLE_GROUPS:  # each of few messages
             room = replace(room, cap=int(MESSAGE_SHARE * room.shared))
@@ -269,12 +269,15 @@ class NextView:
                 )
             if newest < whole.first and (lacks := tail.lacking(newest))[1]:
                 before, rest = tail.tokens, made.head_tokens + tail.tokens - lacks[0]
-                whole = Whole(newest, length)
-                if rest + sum(lacks) > room.tokens:
-                    costs = [log.cost(at) for at in range(newest, length)]
-                    whole = whole._replace(cap=max(1, int(water_level(costs, room.tokens - room.reserve - rest))))
-                tail = Tail(stop, room, sources.price, log.bounds(), since=since, whole=whole)
-                tail.extend(log, room.tokens)
+                left, over = sum(lacks), rest + sum(lacks) - room.tokens
+                costs = [log.cost(at) for at in range(newest, length)]
+                for _ in range(3):
+                    left -= over + room.reserve  # of many messages the first take their share, which may be more
+                    whole = Whole(newest, length, cap=max(1, int(water_level(costs, left))) if over > 0 else 0)
+                    tail = Tail(stop, room, sources.price, log.bounds(), since=since, whole=whole)
+                    tail.extend(log, room.tokens)
+                    if (over := made.head_tokens + tail.tokens - room.tokens) <= 0:
+                        break
                 newest, beyond = length, tail.tokens - before
             if room.squeeze != TIGHT or since != WHOLE_GROUPS or made.head_tokens + tail.tokens <= room.tokens:
                 break
@@ -383,7 +386,7 @@ def plan_activation(now: NextView) -> Plan | None:
     is_repinned = view.pins_changed and len(log) > log.leading_count
     is_first = not view.last and view.resumed is None and not any(map(memories_in, state.after))
     if is_repinned or (is_first and now.request.memories):
-        staying = choose_staying(now.sources, state.stop, Room(tail.room.tokens, settings))
+        staying = choose_staying(now.sources, state.stop, Room(tail.room.tokens, settings), now.system)
         memories = now.request.memories
         other, chosen = write_head(now.sources, state, state.cut, tail, staying, memories, keeps_header=True)
         most = room.tokens if is_repinned else room.high
@@ -426,7 +429,7 @@ def _overflow(now: NextView) -> Plan | None:
             plan = now.plan(cut, squeeze, gives_way=gives_way)
             if gives_way and plan.state.nodes and plan.state.nodes[0].form == "line":
                 continue  # the past would be left out
-            is_well = plan.tokens - plan.whole <= plan.tail.room.high - room.min_free
+            is_well = plan.tokens - plan.whole <= plan.tail.room.high - room.min_free and plan.tokens <= room.tokens
             if is_well and (squeeze or not plan.cut_short):
                 return plan
             if is_well or (is_long and not (squeeze or plan.cut_short) and plan.tokens <= room.tokens):

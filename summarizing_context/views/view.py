@@ -58,6 +58,7 @@ from summarizing_context.messages.reading import (
     read_block,
     read_call,
     read_content,
+    read_message,
     shape_of,
     text_block,
     without_extras,
@@ -591,12 +592,15 @@ class Tail:
             ample = GOING_ON_SHARE * self.room.tokens
         if thinks := thinks and whole + thoughts + min(cost - whole - thoughts, cap) <= ample:
             whole += thoughts
-        if self.room.squeeze and whole > cap and not is_newest and not any(part.half for part in parts):
-            if any(part.texts and not part.whole for part in parts):
-                piece = told_of(piece.seq, reading)
-            else:
-                silent = {"role": reading.role, "content": [{"type": "text", "text": "…"}]}
-                piece = Piece(piece.seq, silent, (*piece.repairs, "shrunk"))
+        is_note = self.room.squeeze > 0 and whole > cap and not (is_newest or any(part.half for part in parts))
+        if whole > GOING_ON_SHARE * self.room.tokens:  # it has no room anywhere: no other message may need it
+            known = read_message(piece.message)
+            is_note |= not (known.calls or known.answers or known.state)
+        if is_note:
+            has_words = any(part.texts and not part.whole for part in parts)
+            silent = {"role": reading.role, "content": [{"type": "text", "text": "…"}]}
+            shrunk = Piece(piece.seq, silent, (*piece.repairs, "shrunk"))
+            piece = told_of(piece.seq, reading) if has_words else shrunk
             whole, cost = 0, self.price.message(piece.message)
         tokens = self.append(piece, cost, whole + min(max(0, cost - whole), cap), thinking=thinks)
         self._open_tokens += min(tokens, max(share, tokens - whole - (cap - share)))
@@ -638,8 +642,7 @@ def _alone(read: PlacedMessage) -> Piece:
             said = said._replace(message={**said.message, "content": content})
         return said
     if calls := len(read.reading.calls):
-        what = f"{calls} call{'s' * (calls > 1)}"
-        return Piece(read.seq, {"role": "user", "content": f"[{what} left out]"}, ("shrunk",))
+        return Piece(read.seq, {"role": "user", "content": f"[{calls} call{'s' * (calls > 1)} left out]"}, ("shrunk",))
     return Piece(read.seq, read.message)
 
 

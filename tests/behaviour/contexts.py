@@ -31,9 +31,9 @@ def said(at: int, text: str) -> Message:
 
 async def fill(context: SummarizingContext, messages: Iterable[Message], every: int = 0) -> None:
     """Add the messages; with `every`, a view is asked for after the first and after each so many more, without it
-    they are added at once, which takes one commit. An ephemeral one would not wait for those before it."""
+    they are added at once, which takes one commit."""
     rows = list(messages)
-    if not every and not any(row.get("ephemeral") for row in rows):
+    if not every:
         await asyncio.gather(*map(context.add_message, rows))
         return
     for at, message in enumerate(rows):

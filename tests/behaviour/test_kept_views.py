@@ -186,6 +186,24 @@ async def test_two_at_once_and_a_cancelled_one_add_nothing_twice():
         assert await context.get_messages() == chat(1_000, 1)
 
 
+@pytest.mark.parametrize("turns", [4, 6, 8, 12])
+async def test_a_cancelled_replacement_that_was_committed_is_whole_after_reopening(turns: int, tmp_path: Path):
+    """With the view that goes on, and without the pins that went."""
+    for kept, log in ((-1, talk(30)), (0, [])):
+        path = tmp_path / f"{kept}.db"
+        async with begun(talk(30), every=1, store=path, max_tokens=500) as context:
+            await context.pin("Be brief.")
+            setting = asyncio.ensure_future(context.set_messages(log[:kept]))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            setting.cancel()
+            await asyncio.gather(setting, return_exceptions=True)
+            await context.add_message(user("on"))
+            shown = await context.get_messages_for_request(), context.pins()
+        async with begun(store=path, max_tokens=500) as context:
+            assert (await context.get_messages_for_request(), context.pins()) == shown
+
+
 @pytest.mark.parametrize("sizes", [TINY, {"max_messages": 7}], ids=str)
 @pytest.mark.parametrize("recipe", [None, "a model"])
 async def test_who_only_looks_sees_a_session_as_it_was_cut_whatever_the_settings(

@@ -106,8 +106,10 @@ async def test_half_a_character_stays_in_the_log_and_is_whole_in_every_view_and_
 
 
 async def test_messages_added_at_the_same_time_stand_in_their_order_and_one_that_closing_drops_is_an_error():
-    """Though a long one is read in a thread, and so is the first of a person. What is dropped is not cancelled."""
+    """Though a long one is read in a thread, and so is the first of a person, and an ephemeral one is not stored. What
+    is dropped is not cancelled."""
     messages = [CALL, result("openai", "c1", "x" * 300_000), user("go on"), assistant("done"), user("and now?")]
+    messages[3:3] = [user("by the way") | {"ephemeral": True}]
     async with open_context(Settings(max_tokens=8_000)) as context:
         await asyncio.gather(*map(context.add_message, messages))
         assert await context.get_messages() == messages

@@ -104,6 +104,15 @@ async def test_results_of_one_step_are_whole_in_any_order_and_a_growing_budget_i
             assert len(context.activations()) <= before + whole
 
 
+async def test_results_of_twenty_calls_at_once_take_what_an_activation_may_leave_and_no_more():
+    rows = [row for at in range(20) for row in reading(at, 3_000)]
+    made = {**rows[0], "tool_calls": [call for row in rows[::2] for call in row["tool_calls"]]}
+    async with at_work(20, high_water=0.97) as context:
+        await fill(context, (made, *rows[1::2]))
+        await context.get_messages_for_request()
+        assert 0.7 * 4_000 < context.last_view.tokens <= 4_000
+
+
 # Pins, by a call and durable, and standing rules that nothing pushes out.
 
 LOG = session(7, 200, size=30)
@@ -139,11 +148,22 @@ async def test_a_pinned_message_and_a_pinned_text_stay_until_they_are_unpinned()
             await context.unpin("p1")
 
 
+@pytest.mark.parametrize("prompt", [None, "Be quick."])
+async def test_a_pinned_system_prompt_is_shown_once_though_the_request_may_bring_another(prompt: str | None):
+    log = [system("Be kind."), user("task"), *LOG[1:80]]
+    async with pinning(log, every=1) as context:
+        await context.pin(0)
+        await context.compact()
+        assert (await context.get_messages_for_request(system=prompt)).count(log[0]) == 1
+
+
 async def test_pins_survive_reopening_with_the_bytes_of_the_view_and_go_along_with_checkpoints_and_forks(
     tmp_path: Path,
 ):
+    async with pinning(store=tmp_path / "a.db") as context:
+        assert await context.pin("Be brief.") == "p1"
     async with pinning([user("Never push to main."), *LOG[:80]], every=1, store=tmp_path / "a.db") as context:
-        assert [await context.pin(5), await context.pin("Be brief.")] == ["p1", "p2"]
+        assert [await context.pin(5), await context.pin("Be brief.")] == ["p2", "p1"]
         await context.compact()
         then, pins = await context.get_messages_for_request(), context.pins()
         mark = await context.checkpoint()
@@ -305,6 +325,19 @@ async def test_a_tool_that_was_found_stays_known_though_what_came_with_it_is_too
     view = await shown_after(said, assistant([text("yes", 1)]), critical)
     assert "never forget never forget" in str(view)
     assert [row["output_config"] for row in view if "output_config" in row][-1:] == [{"effort": "low"}]
+
+
+@pytest.mark.parametrize("found", [6_000, 60_000])
+async def test_what_travels_whole_and_has_no_room_takes_neither_its_own_words_along_nor_the_past(found: int):
+    search = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "maps"}}
+    pages = [{"type": "web_search_result", "url": "https://a.example", "encrypted_content": "EpQ" * found}]
+    told = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": pages}
+    async with at_work(20) as context:
+        await context.add_message(assistant([search, told, text("They sell maps.", 1)]))
+        for _ in range(2):
+            view = str(await context.get_messages_for_request())
+            assert all(said in view for said in ("Mend the importer.", "They sell maps."))
+            await context.add_message(user("And now?"))
 
 
 def writing(number: int, thought: int = 2, written: int = 12) -> list[Message]:
