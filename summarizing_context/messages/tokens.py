@@ -38,6 +38,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import anyio
 
 from summarizing_context.errors import SettingsError, briefly
+from summarizing_context.messages.media import media_cost
 from summarizing_context.messages.reading import Message, read_content
 
 if TYPE_CHECKING:
@@ -72,9 +73,10 @@ class Price(NamedTuple):
     image_tokens: int
 
     def message(self, message: Message) -> int:
-        """Cost of a message: 4 + its texts + its images."""
+        """Cost of a message: 4 + its texts + its media."""
         reading = read_content(message)
-        return MESSAGE_TOKENS + self.texts(reading.texts + reading.unread) + self.image_tokens * reading.media
+        media = media_cost(reading.media, self.image_tokens)
+        return MESSAGE_TOKENS + self.texts(reading.texts + reading.unread) + media
 
     def texts(self, texts: Iterable[str]) -> int:
         return sum(map(self.count, texts))
