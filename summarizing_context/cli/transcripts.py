@@ -259,32 +259,33 @@ class RecordOptions(ModelOptions):
         if not (self.dry_run or file.exists()):
             check_keys()  # before all is priced
         priced_work = PricedWork(file, models, work)
+        first, *others = priced_work.spent
+        expected = first.with_proposals(proposals) + sum(one.calls for one in others)
+        most = expected + expected // 4 + 5 if self.max_calls is None else self.max_calls
         if self.dry_run:
-            return priced(priced_work.spent, proposals)
+            return priced(priced_work.spent, proposals, most)
         if (done := priced_work.replayed(follows=proposals > 0)) is not None:
             return done
-        output.tell("\n".join(map(plain, price_lines(priced_work.spent, proposals))))
+        output.tell("\n".join(map(plain, price_lines(priced_work.spent, proposals, most))))
         check_keys()
         output.confirm("Send these requests?", self.yes, "sent")
-        first, *others = priced_work.spent
-        most = first.at_most(proposals) + sum(one.calls for one in others)
-        with output.progress("calls", most if self.max_calls is None else min(most, self.max_calls)) as update:
+        with output.progress("calls", min(most, expected)) as update:
             try:
-                done = priced_work.record(self.max_calls, update)
+                done = priced_work.record(most, update)
             except KeyboardInterrupt:
                 stopped = KeyboardInterrupt("replies are kept, run it again to go on")
                 raise typer.Exit(output.explain_failure(stopped)) from None  # typer would take it without its words
         for one in priced_work.spent:
-            output.tell(plain(f"Recorded with {one.words('calls')}"))
+            output.tell(plain(f"Recorded with {one.words('{:,} calls')}"))
         return done
 
 
-def priced(spent: Sequence[Spent], proposals: int = 0) -> Result:
+def priced(spent: Sequence[Spent], proposals: int = 0, most: int | None = None) -> Result:
     """Return calls, tokens and price of what is not recorded yet."""
     from summarizing_context.evaluation.cassettes import price_document, price_lines
 
-    *lines, remark = price_lines(spent, proposals)
-    return Result(price_document(spent, proposals), ["Nothing is sent.", *map(plain, lines), dim(remark)])
+    *lines, remark = price_lines(spent, proposals, most)
+    return Result(price_document(spent, proposals, most), ["Nothing is sent.", *map(plain, lines), dim(remark)])
 
 
 @command(_EVAL)

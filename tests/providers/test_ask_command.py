@@ -154,7 +154,10 @@ def test_tuning_on_the_folder_has_answers_from_both_prompts_read_and_marked(log,
         assert len(server.requests) == asked
         assert command(*words, "--yes", "--json", "told.json") == 0
         made = server.requests[asked:]
-        assert {*moved} >= {(done, len(made)) for done in range(1, len(made) + 1)}  # with each reply, also of the judge
+        (most,) = {total for done, total in moved if done == len(made)}  # both prompts have equal replies: fewer come
+        assert most is not None
+        assert len(made) <= most <= len(made) + 4
+        assert {*moved} >= {(done, most) for done in range(1, len(made) + 1)}  # with each reply, also of the judge
         assert {kind_of(one.body) for one in made} == {"summary", "reader", "judge"}
         assert any("Keep every port." in system_text(one.body) for one in made)
         assert command(*words, "--out", "tune-report", "--json", "again.json") == 0
