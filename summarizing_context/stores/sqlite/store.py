@@ -27,7 +27,7 @@ from summarizing_context import errors
 from summarizing_context.errors import StoreCorruptError, StoreError, StoreLockedError
 from summarizing_context.messages.reading import searchable
 from summarizing_context.messages.text import indexed_words
-from summarizing_context.stores.base import REMOVED
+from summarizing_context.stores.base import WATCHED
 from summarizing_context.stores.private_files import FILE, make_private_folder, open_private
 from summarizing_context.stores.relational import store as relational
 from summarizing_context.stores.relational.store import Engine, RelationalStore, Result, Values, Work
@@ -374,7 +374,7 @@ class SqliteStore(RelationalStore):
             connection.index_texts((at, searchable(text) if at > 0 else relational.readable(text)) for at, text in kept)
             return sizes
 
-        told, sizes = REMOVED.get(), []
+        told, sizes = WATCHED.get(), []
         with suppress(errors.StoreFullError):  # slices need less
             sizes = await self.submit("purge", remove_at_once)
         told("", len(sizes))
@@ -410,18 +410,21 @@ class SqliteStore(RelationalStore):
             finally:
                 connection.execute(f"pragma busy_timeout = {usual:d}")
 
-        def logged() -> int:  # a rewritten file is in its log before it is in place
-            with suppress(OSError):
-                return os.path.getsize(f"{self._path}-wal") // _FRAME
-            return 0
+        def written() -> int:  # a rewritten file is in a copy without a name, then in its log, before it is in place
+            found = [os.path.getsize(log)] if os.path.exists(log := f"{self._path}-wal") else []
+            for number in range(256):
+                with suppress(OSError):
+                    about = os.fstat(number)
+                    found += [about.st_size] if stat.S_ISREG(about.st_mode) and not about.st_nlink else []
+            return sum(found) // _FRAME
 
         seen, doing = 0, "the file is rewritten"
         if everything:
             pages = await self.submit("purge", lambda file: file.pragma("page_count") - file.pragma("freelist_count"))
-            told(doing, 0, pages)
+            told(doing, 0, 2 * pages)
         rewriting = self.submit("purge", give_back, alone=True)
         while everything and not (await asyncio.wait([rewriting], timeout=0.2))[0]:
-            pages = max(seen, logged())
+            pages = max(seen, written())
             told(doing, pages - seen)
             seen = pages
         await rewriting
