@@ -291,7 +291,7 @@ def list_sessions(place: Place) -> Result:
         rows.append((named, project, info.messages, info.summaries, changed, writer))
     columns = ("session", "project", "#messages", "#summaries", "changed", "open in")
     shown = table(f"Sessions in {plain(shown_store(settings.store))}", columns, rows, wide="session", fold=True)
-    shown.caption = None if found else "it holds no session yet"
+    shown.caption = "summaries: of segments, and merges of these" if found else "it holds no session yet"
     return Result({"store": shown_store(settings.store), "sessions": [asdict(info) for info in found]}, [shown])
 
 

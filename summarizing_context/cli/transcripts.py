@@ -379,7 +379,7 @@ def ask(
     judge_model: Annotated[str | None, option("M", "Answers and marks; not --model.")] = None,
     budget: options.Budget = 16_000,
     share: Annotated[float, _SHARE] = 1.0,
-    questions: Annotated[int, option("N", "Questions to write.", min=1, max=60)] = 20,
+    questions: Annotated[int | None, option("N", "Questions to write. Default: 20.", min=1, max=60)] = None,
     arms: Annotated[str | None, option("A[,B]", "Default: ours,extractive,compact,tail.")] = None,
     out: options.ReportFolder = Path("eval-ask"),
     own: RecordOptions,
@@ -416,7 +416,10 @@ def ask(
             to = Path(scratch) if replies.mode == "forecast" else out
             messages = [replies.scrub(message) for message in found.messages]
             recording = with_own_case(out, log, messages, cut=share, budget=budget, own=settings, to=to)
-            anyio.run(record, recording, replies, settings, judge, chosen, questions)
+            held = len(recording.at(recording.cases[0]).questions)
+            if replies.mode == "forecast" and held and questions not in (None, held):
+                output.tell(f"--questions: the {held} that {plain(out)} holds are asked; for others name another --out")
+            anyio.run(record, recording, replies, settings, judge, chosen, questions or 20)
         return None if replies.mode == "forecast" else True  # nothing was written
 
     if isinstance(result := own.recorded(out / "cassette.jsonl", [settings, judge], answer), Result):

@@ -150,7 +150,7 @@ def _add_up(rows: Sequence[Tally]) -> Tally:
 
 async def make_price(settings: Settings) -> Price:
     """Return the price by the counter that a session with these settings has."""
-    counter = await choose_counter(settings.token_counter, allow_download=settings.allow_download)
+    counter = await choose_counter(settings.token_counter, allow_download=settings.allow_download, silent=True)
     return Price(counter.count, settings.image_tokens)
 
 

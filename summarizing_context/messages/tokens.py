@@ -276,11 +276,12 @@ async def choose_counter(
     *,
     count_tokens: Callable[[str], int] | None = None,
     allow_download: bool = False,
+    silent: bool = False,
 ) -> TokenCounter:
     """Return the session's counter: the user's function if there is one, else what the setting asks for.
 
     `auto` is tiktoken when its ranks are on this machine (or may be downloaded, and are in time), else the estimate,
-    which a warning tells once.
+    which a warning tells once, unless `silent`: to a session that is only read it makes no difference.
     """
     if count_tokens is not None:
         return count_tokens if isinstance(count_tokens, TokenCounter) else checked_counter(count_tokens)
@@ -317,10 +318,11 @@ async def choose_counter(
             "install summarizing-context[offline-tokens], set TIKTOKEN_CACHE_DIR to a folder that holds the file, "
             f"{'' if allow_download else 'set allow_download, '}or use token_counter = 'estimate'"
         )
-    _tell_once(
-        "tokens are estimated; for exact counts: pip install 'summarizing-context[offline-tokens]' "
-        "(token_counter = 'estimate' ends this notice)"
-    )
+    if not silent:
+        _tell_once(
+            "tokens are estimated; for exact counts: pip install 'summarizing-context[offline-tokens]' "
+            "(token_counter = 'estimate' ends this notice)"
+        )
     return ESTIMATE_COUNTER
 
 

@@ -107,6 +107,8 @@ def test_two_models_ask_and_answer_and_the_folder_shows_it_again(log, tmp_path, 
     assert sum(one["answers"]["ours"]["points"]["right"] for one in report["asked"] if one["category"] != "absent") == 1
     assert {view["reading"] for view in report["views"]} == {"this view"}
     assert max(view["tokens"] for view in report["views"]) <= 1.1 * min(view["tokens"] for view in report["views"])
+    assert own(None, "--dry-run", "--questions", 7) == 0
+    assert "--questions: the 3 that eval-ask holds are asked; for others name" in capsys.readouterr().err
     assert own(None, "--dry-run", budget="3k") == 2
     assert "another budget (2000)" in capsys.readouterr().err
     config.rename(tmp_path / "gone.toml")
