@@ -164,7 +164,10 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
             raise SettingsError(f"settings are a Settings, not {type(settings).__name__}; use Settings.from_mapping")
         clock = choose_clock(options.clock)
         counter = await choose_counter(
-            settings.token_counter, count_tokens=options.count_tokens, allow_download=settings.allow_download
+            settings.token_counter,
+            count_tokens=options.count_tokens,
+            allow_download=settings.allow_download,
+            silent=options.read_only,
         )
 
         # how summaries are made

@@ -65,7 +65,7 @@ async def run_command(context: SummarizingContext, text: object) -> CommandResul
 async def _status(context: SummarizingContext, rest: str) -> CommandResult:
     figures, budget, records, nodes = context.statistics(), context.budget(), context.activations(), context.explain()
     none = "none yet; the next view would be the first, with the blocks below" if nodes else "none yet"
-    ready = f"{figures.summaries_ready:,} of {figures.segments:,} segments"
+    ready = f"{figures.segments:,}, {figures.summaries_ready:,} of them summarized"
     ready += f", {figures.summaries_pending} pending" if figures.summaries_pending else ""
     failed = f", {figures.summaries_failed} failed" if figures.summaries_failed else ""
     least = f"{figures.least_useful_budget:,} tokens, with system rows and tools"
@@ -85,7 +85,7 @@ async def _status(context: SummarizingContext, rest: str) -> CommandResult:
         ("budget", f"{budget.used_tokens:,} of {budget.max_tokens:,} tokens ({budget.percent_used:.0%})"),
         ("least useful", least if budget.max_tokens < figures.least_useful_budget else None),
         ("messages", f"{figures.messages:,} ({figures.history_tokens:,} tokens)"),
-        ("summaries", ready + failed),
+        ("segments", ready + failed),
         ("activations", f"{len(records)}, the last: {records[-1].why}" if records else none),
         ("stand-ins", figures.stand_ins),
         ("breaker", figures.breaker),
@@ -149,7 +149,7 @@ async def _activations(context: SummarizingContext, rest: str) -> CommandResult:
     for one in records:
         at, covered = one.time[:16].replace("T", " "), f"{one.covered_from} to {one.covered_to}"
         rows.append((one.number, at, one.tokens_before, one.tokens_after, one.prefix_kept, covered, one.why))
-    heads = ("no.", "time (UTC)", "before", "after", "kept", "covered", "why")
+    heads = ("no.", "time (UTC)", "tokens before", "after", "prefix kept", "covered", "why")
     told = {"activations": [one._asdict() for one in records]}
     return _list(heads, rows, "No activations yet: the whole log is in the view.", told)
 

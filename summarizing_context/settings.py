@@ -441,7 +441,8 @@ class Settings:
     # `auto` takes tiktoken, or the estimate where tiktoken's data is missing; the extra `offline-tokens` brings it.
     token_counter: Literal["auto", "tiktoken", "estimate"] = "auto"
     allow_download: bool = False  # Let tiktoken fetch its data at first use.
-    image_tokens: Count = 1_600  # Tokens of one image, sound, file, or page of a PDF that shows its pages.
+    # Tokens of a page of a PDF, and of an image, sound or file that tells no size; with 0, none of them counts.
+    image_tokens: Count = 1_600
 
     # -- Search and memory
     embedding: Literal["openai"] | None = None  # Service that turns texts into vectors.

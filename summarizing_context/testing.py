@@ -26,8 +26,6 @@ from summarizing_context.summarizers.scripted import ScriptedSummarizer as Scrip
 from summarizing_context.summarizers.scripted import default_summary as default_summary
 from summarizing_context.summarizers.scripted import range_name as range_name
 
-Message = dict[str, Any]
-
 
 async def memory_store() -> SessionStore:
     """Return an open store that is kept in memory by SQLite; `open_context(settings, store=...)` closes it."""
@@ -67,7 +65,7 @@ class SessionCheck:
 
 
 def check_session(
-    session: str | Path | Sequence[Message],
+    session: str | Path | Sequence[dict[str, Any]],
     *,
     budget: int,
     settings: Settings | None = None,
@@ -75,12 +73,15 @@ def check_session(
 ) -> SessionCheck:
     """Play a session in a budget, a transcript of any known format or messages, and return its check.
 
-    Without `summarizer` no model is asked, whatever the settings name. Raise `SettingsError` where a view was refused.
+    Without `summarizer` no model is asked, whatever the settings name, so prompts of one's own need one. Raise
+    `SettingsError` where they have none, and where a view was refused.
     """
     from summarizing_context.evaluation.views import play
     from summarizing_context.messages.tokens import estimate_text
     from summarizing_context.transcripts import read_session
 
+    if settings is not None and settings.prompts is not None and summarizer is None:
+        raise SettingsError("prompts: without summarizer= no model is asked, so that they would change nothing")
     messages = list(read_session(Path(session)).messages if isinstance(session, str | Path) else session)
     chosen = replace(settings or Settings(), max_tokens=budget, summarizer="extractive", model=None)
     played = anyio.run(lambda: play(messages, [len(messages)], chosen, summarizer))

@@ -17,6 +17,7 @@ from typer.core import TyperArgument, TyperGroup, TyperOption
 
 from summarizing_context.cli.output import PROGRAM, InputError, Result, plain
 from summarizing_context.commands import COMMANDS
+from summarizing_context.errors import SummarizingContextError
 from summarizing_context.settings import NAMED, PROVIDERS, Settings
 
 Command = TypeVar("Command", bound=Callable[..., Result | int | None])
@@ -115,7 +116,14 @@ def flat(command: Callable[..., Result | int | None]) -> Callable[..., int | Non
         json_path = values.pop("json_path") if hints["return"] is Result else None
         for name, names in groups.items():
             values[name] = hints[name](**{option: values.pop(option) for option in names})
-        result = command(**values)
+        try:
+            result = command(**values)
+        except SummarizingContextError as error:
+            if junit := values.get("junit"):  # a CI that shows the file says why it is red
+                from summarizing_context.evaluation.report import write_junit
+
+                write_junit(junit, command.__name__, [("run", "it came to an end", str(error), True)])
+            raise
         return result.deliver(json_path) if isinstance(result, Result) else result
 
     run.__signature__ = Signature(options)  # type: ignore[attr-defined]

@@ -8,14 +8,14 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from inspect import Signature, signature
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import anyio
 import typer
@@ -29,9 +29,12 @@ from summarizing_context.errors import MessageError, SessionInUseError, StoreErr
 from summarizing_context.messages.reading import message_text_parts
 from summarizing_context.messages.text import inert
 from summarizing_context.settings import Settings, is_address, shown_store
-from summarizing_context.stores.base import REMOVED, SessionInfo, SessionStore
+from summarizing_context.stores.base import WATCHED, SessionInfo, SessionStore
 from summarizing_context.stores.private_files import open_private
 from summarizing_context.views.view import ActivationReport
+
+if TYPE_CHECKING:
+    from summarizing_context.context import SummarizingContext
 
 
 def with_store(settings: Settings, act: Callable[[SessionStore], Awaitable[T]], *, read_only: bool = True) -> T:
@@ -88,12 +91,22 @@ class StoredSession(Place):
         return replace(settings, session_id=info.session_id, project=info.project, max_tokens=budget), rest
 
 
+@asynccontextmanager
+async def opened_session(settings: Settings, *, read_only: bool = True) -> AsyncIterator[SummarizingContext]:
+    """Open a stored session, with a bar of the messages that are read."""
+    from summarizing_context.assembly import open_context
+
+    async with AsyncExitStack() as stack:
+        with progress("messages", 1) as update:
+            WATCHED.set(update)
+            context = await stack.enter_async_context(open_context(settings, read_only=read_only))
+        yield context
+
+
 async def view_of(settings: Settings) -> tuple[list[Any], list[Any], int, int]:
     """Return the view of a stored session, its log, where the covered past ends, and the tokens of the last request's
     system prompt and tools."""
-    from summarizing_context.assembly import open_context
-
-    async with open_context(settings, read_only=True) as context:
+    async with opened_session(settings) as context:
         messages = await context.get_messages_for_request(token_budget=settings.max_tokens)
         log, nodes, last = await context.get_messages(), context.explain(), context.last_view
     return messages, log, nodes[-1].stop if nodes else 0, 0 if last is None else last.fixed_tokens
@@ -116,10 +129,8 @@ def view(
     from summarizing_context.evaluation.replay import make_price
 
     settings, _ = at.find()
-    with progress("opening", None) as update:
-        update("no end is known; a first view takes longest", 0)
-        messages, log, behind, fixed = anyio.run(view_of, settings)
-        price = anyio.run(make_price, settings)
+    messages, log, behind, fixed = anyio.run(view_of, settings)
+    price = anyio.run(make_price, settings)
 
     parts = view_parts(messages, log)
     places = log_places(messages, log, parts, behind)
@@ -151,11 +162,6 @@ _SINCE_OPENING = (
 )
 
 
-def _waits(result: CommandResult) -> bool:
-    """Whether the result of a command may still get better: stand-ins are shown, or nothing is covered yet."""
-    return "stand_ins" in result.data and bool(result.data["stand_ins"] or not result.data["activated"])
-
-
 def _add(name: str, spec: Command) -> None:
     takes = re.sub(r"\[--.*?\] ", "", spec.usage).partition(" ")[2]
 
@@ -169,14 +175,15 @@ def _add(name: str, spec: Command) -> None:
             raise InputError("--project and --all exclude each other; give one of them")
         settings, rest = at.find((words or []) if takes else None)
         line = " ".join([name, *["--all"] * everywhere, *["--project"] * project, *rest])
-        from summarizing_context.assembly import open_context
 
         async def perform() -> CommandResult:  # what covers the past goes on until the summaries are there
-            async with open_context(settings, read_only=not spec.writes) as context:
+            async with opened_session(settings, read_only=not spec.writes) as context:
                 if not spec.writes:
                     await context.get_messages_for_request(token_budget=settings.max_tokens)
                 first = result = await context.handle_command(line)
-                while _waits(result) and (left := context.statistics().summaries_pending):
+                while result.data.get("stand_ins") or not result.data.get("activated", True):  # it may get better
+                    if not (left := context.statistics().summaries_pending):
+                        break
                     with progress("summaries", left) as update:
                         while True:
                             with anyio.move_on_after(0.5):
@@ -286,7 +293,7 @@ def list_sessions(place: Place) -> Result:
         rows.append((named, project, info.messages, info.summaries, changed, writer))
     columns = ("session", "project", "#messages", "#summaries", "changed", "open in")
     shown = table(f"Sessions in {plain(shown_store(settings.store))}", columns, rows, wide="session", fold=True)
-    shown.caption = None if found else "it holds no session yet"
+    shown.caption = "summaries: of segments, and merges of these" if found else "it holds no session yet"
     return Result({"store": shown_store(settings.store), "sessions": [asdict(info) for info in found]}, [shown])
 
 
@@ -300,7 +307,7 @@ def delete_session(
     output.confirm(f"Delete session {info.session_id} with its {info.messages:,} messages for good?", yes, "removed")
 
     async def delete(opened: SessionStore) -> bool:
-        REMOVED.set(update)
+        WATCHED.set(update)
         return await opened.delete_session(session)
 
     with progress("deleting", info.messages + info.summaries) as update:
@@ -326,7 +333,7 @@ def purge(
     output.confirm(f"Remove {named}, and all that no session uses any longer? {undone}", yes, "removed")
 
     async def remove(opened: SessionStore) -> int:
-        REMOVED.set(update)
+        WATCHED.set(update)
         file = None if is_address(settings.store) else Path(settings.store)
         before = 0 if file is None else file.stat().st_size
         for info in await opened.sessions():

@@ -259,32 +259,33 @@ class RecordOptions(ModelOptions):
         if not (self.dry_run or file.exists()):
             check_keys()  # before all is priced
         priced_work = PricedWork(file, models, work)
+        first, *others = priced_work.spent
+        expected = first.with_proposals(proposals) + sum(one.calls for one in others)
+        most = expected + expected // 4 + 5 if self.max_calls is None else self.max_calls
         if self.dry_run:
-            return priced(priced_work.spent, proposals)
+            return priced(priced_work.spent, proposals, most)
         if (done := priced_work.replayed(follows=proposals > 0)) is not None:
             return done
-        output.tell("\n".join(map(plain, price_lines(priced_work.spent, proposals))))
+        output.tell("\n".join(map(plain, price_lines(priced_work.spent, proposals, most))))
         check_keys()
         output.confirm("Send these requests?", self.yes, "sent")
-        first, *others = priced_work.spent
-        most = first.at_most(proposals) + sum(one.calls for one in others)
-        with output.progress("calls", most if self.max_calls is None else min(most, self.max_calls)) as update:
+        with output.progress("calls", min(most, expected)) as update:
             try:
-                done = priced_work.record(self.max_calls, update)
+                done = priced_work.record(most, update)
             except KeyboardInterrupt:
                 stopped = KeyboardInterrupt("replies are kept, run it again to go on")
                 raise typer.Exit(output.explain_failure(stopped)) from None  # typer would take it without its words
         for one in priced_work.spent:
-            output.tell(plain(f"Recorded with {one.words('calls')}"))
+            output.tell(plain(f"Recorded with {one.words('{:,} calls')}"))
         return done
 
 
-def priced(spent: Sequence[Spent], proposals: int = 0) -> Result:
+def priced(spent: Sequence[Spent], proposals: int = 0, most: int | None = None) -> Result:
     """Return calls, tokens and price of what is not recorded yet."""
     from summarizing_context.evaluation.cassettes import price_document, price_lines
 
-    *lines, remark = price_lines(spent, proposals)
-    return Result(price_document(spent, proposals), ["Nothing is sent.", *map(plain, lines), dim(remark)])
+    *lines, remark = price_lines(spent, proposals, most)
+    return Result(price_document(spent, proposals, most), ["Nothing is sent.", *map(plain, lines), dim(remark)])
 
 
 @command(_EVAL)
@@ -378,7 +379,7 @@ def ask(
     judge_model: Annotated[str | None, option("M", "Answers and marks; not --model.")] = None,
     budget: options.Budget = 16_000,
     share: Annotated[float, _SHARE] = 1.0,
-    questions: Annotated[int, option("N", "Questions to write.", min=1, max=60)] = 20,
+    questions: Annotated[int | None, option("N", "Questions to write. Default: 20.", min=1, max=60)] = None,
     arms: Annotated[str | None, option("A[,B]", "Default: ours,extractive,compact,tail.")] = None,
     out: options.ReportFolder = Path("eval-ask"),
     own: RecordOptions,
@@ -415,7 +416,10 @@ def ask(
             to = Path(scratch) if replies.mode == "forecast" else out
             messages = [replies.scrub(message) for message in found.messages]
             recording = with_own_case(out, log, messages, cut=share, budget=budget, own=settings, to=to)
-            anyio.run(record, recording, replies, settings, judge, chosen, questions)
+            held = len(recording.at(recording.cases[0]).questions)
+            if replies.mode == "forecast" and held and questions not in (None, held):
+                output.tell(f"--questions: the {held} that {plain(out)} holds are asked; for others name another --out")
+            anyio.run(record, recording, replies, settings, judge, chosen, questions or 20)
         return None if replies.mode == "forecast" else True  # nothing was written
 
     if isinstance(result := own.recorded(out / "cassette.jsonl", [settings, judge], answer), Result):

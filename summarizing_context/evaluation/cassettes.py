@@ -129,14 +129,14 @@ class Spent:
     estimated_cost: float | None = None  # US dollars
     priced: str = ""  # prices for a million tokens, and their date
 
-    def at_most(self, proposals: int) -> int:
+    def with_proposals(self, number: int) -> int:
         """Return the calls with so many proposals, each of which is asked for and tried as what was priced."""
-        return self.calls + proposals * (self.calls + self.recorded + 1)
+        return self.calls + number * (self.calls + self.recorded + 1)
 
-    def words(self, what: str = "requests") -> str:
+    def words(self, form: str = "about {:,} requests") -> str:
         """Return all of it in a sentence."""
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(self.by_kind.items()))
-        asked = f"{self.calls:,} {what}" + (f" ({kinds})" if kinds else "")
+        asked = form.format(self.calls) + (f" ({kinds})" if kinds else "")
         tokens = f"{self.input_tokens:,} input and {self.output_tokens:,} output tokens"
         cost = f"{dollars(self.estimated_cost)} ({self.priced})" if self.priced else "no price is known"
         known = f"; {self.recorded:,} more need no call" if self.recorded else ""
@@ -348,11 +348,13 @@ class RecordedModel(AbstractAsyncContextManager["RecordedModel"]):
 
 
 def assumed_summary(job: SummaryJob) -> str:
-    """Return a lawful summary: half of a source of more than 200 tokens, at most the cap; no rules, no memories."""
+    """Return a lawful summary: half of a source of more than 200 tokens, at most the cap; no rules, no memories. Other
+    prompts get other ones, for what follows from replies, such as merges, is asked for with each."""
     if job.kind in ("rules", "memory"):
         return "none" if job.kind == "rules" else "[]"
     most = job.max_tokens if job.source_tokens <= 200 else min(job.max_tokens, job.source_tokens // 2)
-    line = f"- step {{}} of the part {job.range_hash[:8]} was done"
+    letters = "".join(filter(str.isalpha, hashlib.sha256(job.instructions.encode()).hexdigest()))  # figures are checked
+    line = f"- step {{}} of the part {job.range_hash[:8]} was done as {letters[:6]}"
     lines = max(1, (most - estimate_text("## Done")) // estimate_text(line.format(10) + "\n"))
     return "\n".join(["## Done", *map(line.format, range(1, lines + 1))])
 
@@ -374,26 +376,29 @@ def prices_of(spent: Mapping[str, Spent], models: Sequence[Settings]) -> list[Sp
     return [*found.values()]
 
 
-def price_document(spent: Sequence[Spent], proposals: int = 0) -> dict[str, Any]:
-    """Return prices as JSON values; each of the proposals, which the first model writes, is tried as well."""
+def price_document(spent: Sequence[Spent], proposals: int = 0, most: int | None = None) -> dict[str, Any]:
+    """Return prices as JSON values, with the calls after which recording stops."""
     rows, each = [asdict(one) for one in spent], [one.estimated_cost for one in spent]
-    if proposals:
-        rows[0] |= {"proposals": proposals, "calls_at_most": spent[0].at_most(proposals)}
     total = None if None in each else round(sum(filter(None, each)), 6)
-    return {**(rows[0] if len(rows) == 1 else {"models": rows}), "estimated_cost": total}
+    told = {"estimated_cost": total, "proposals": proposals, "calls_at_most": most}
+    return {**(rows[0] if len(rows) == 1 else {"models": rows}), **told}
 
 
-def price_lines(spent: Sequence[Spent], proposals: int = 0) -> list[str]:
-    """Return prices in words, at the end how they were estimated."""
+def price_lines(spent: Sequence[Spent], proposals: int = 0, most: int | None = None) -> list[str]:
+    """Return prices in words, at the end how they were estimated. The first model writes the proposals."""
     first, found, cost = spent[0], [one.words() for one in spent], price_document(spent)["estimated_cost"]
     if proposals:
-        calls, some = first.at_most(proposals), f"{proposals:,} proposal{'s' * (proposals > 1)}"
-        found.append(f"{some}, each tried on all sessions: {calls:,} calls at most")
+        calls, some = first.with_proposals(proposals), f"{proposals:,} proposal{'s' * (proposals > 1)}"
+        found.append(f"{some}, each tried on all sessions: about {calls:,} calls")
         if first.estimated_cost is not None and first.calls:  # a proposal costs about what its trial does
-            found[-1] += f", about {dollars(first.estimated_cost * calls / first.calls)} in all"
-        found[-1] += "; --max-calls (max_calls) stops them."
+            found[-1] += f", {dollars(first.estimated_cost * calls / first.calls)}"
+        found[-1] += " in all."
     if cost is not None:
         found.append(f"In all {dollars(cost)}{' without the proposals' if proposals else ''}.")
+    if most is not None:
+        found.append(
+            f"Which requests follow depends on the replies: {most:,} calls at most, or --max-calls (max_calls)."
+        )
     found.append("Tokens by the built-in estimate, replies as long as their cap; hidden thinking is not counted.")
     return found
 

@@ -262,9 +262,9 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
             leads = {name: lead for name in self.categories if (lead := self.ahead(arm, other, category=name))}
             words = {name: in_words(lead) for name, lead in leads.items()}
             sides = {side: [name for name in words if words[name].startswith(side)] for side in ("better", "worse")}
-            if said.startswith(f"{arm}: better by "):  # then also where its mean is not above that of the other
-                below = [name for name, lead in leads.items() if lead.mean <= 0 and name not in sides["worse"]]
-                sides["not better"] = below
+            is_better = said.startswith(f"{arm}: better by ")  # then also where its mean is not above that of the other
+            below = [name for name, lead in leads.items() if lead.mean < 0 or (is_better and lead.mean == 0)]
+            sides["not better" if is_better else "lower"] = [name for name in below if name not in sides["worse"]]
             said += "".join(f"; {side} on {', '.join(names)}" for side, names in sides.items() if names)
             return f"{said}."
         arm, score = self.first, self.score(self.first)

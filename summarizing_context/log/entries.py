@@ -60,7 +60,7 @@ from summarizing_context.messages.reading import (
 from summarizing_context.messages.redaction import Redact, redact_reading
 from summarizing_context.messages.rendering import THOUGHT_ONLY, cut_evenly, render_messages
 from summarizing_context.messages.text import fence
-from summarizing_context.messages.tokens import ESTIMATE, MESSAGE_TOKENS, TokenCounter, estimate_text
+from summarizing_context.messages.tokens import ESTIMATE, MESSAGE_TOKENS, TokenCounter, estimate_text, media_cost
 from summarizing_context.stores.base import StoredEntry
 
 _RANGE, _ROLLUP, _RECIPE = b"range/v1", b"rollup/v1", b"recipe/v1"
@@ -123,7 +123,7 @@ class Rare(msgspec.Struct, frozen=True, array_like=True, gc=False):
     critical: bool = False
     hook: bool = False  # injected by a host's hook
     ephemeral: bool = False
-    media: int = 0
+    media: tuple[int, ...] = ()  # as `measure_media` gives them
     held: tuple[str, ...] = ()  # of the calls, those that no host answers
     state: tuple[str, ...] = ()  # names of what holds from there on
     rules: tuple[Rule, ...] = ()  # that cues tell in what a human typed
@@ -158,7 +158,7 @@ class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
 # does where the list of cues has changed, whose version is kept beside.
 @cache
 def facts_version(counter: str) -> str:
-    return f"facts/8 {ESTIMATE} {cues_version()} {counter}"
+    return f"facts/9 {ESTIMATE} {cues_version()} {counter}"
 
 
 class Bounds(NamedTuple):
@@ -202,7 +202,7 @@ class Entry(msgspec.Struct, eq=False, gc=False):
         return PlacedMessage(index, message, reading or read_message(message), cost)
 
     def cost(self, image_tokens: int) -> int:
-        return MESSAGE_TOKENS + self.facts.text_tokens + image_tokens * self.facts.rare.media
+        return MESSAGE_TOKENS + self.facts.text_tokens + media_cost(self.facts.rare.media, image_tokens)
 
 
 def read_all(entries: Iterable[Entry], first: int, tokens: Sequence[int]) -> list[PlacedMessage]:

@@ -16,7 +16,6 @@ import json
 import math
 import re
 import tomllib
-from base64 import b64decode
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from importlib.resources import files
@@ -25,6 +24,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from summarizing_context.errors import MessageError, StoreCorruptError
+from summarizing_context.messages.media import measure_media
 from summarizing_context.messages.text import is_put_in, split_pieces, stand_between
 
 # -- what may enter
@@ -446,7 +446,7 @@ class Part(NamedTuple):
     put_in: bool = False  # in a block that its host marks as its own
     half: Literal["call", "result", ""] = ""  # of a pair
     whole: bool = False  # travels as it came, or not at all
-    pages: int = 0  # of its media, each of which has one or more
+    measured: tuple[int, ...] = ()  # its media, as `measure_media` gives them
 
     @property
     def sent(self) -> tuple[str, ...]:
@@ -470,9 +470,9 @@ class Reading(NamedTuple):
     frame: tuple[str, ...] = ()  # types, ids and short flags that the framing does not pay for
 
     @property
-    def media(self) -> int:
-        """How many images, sounds, files and pages of them it holds."""
-        return sum(part.pages for part in self.parts)
+    def media(self) -> tuple[int, ...]:
+        """Its images, sounds and files, as `measure_media` gives them."""
+        return tuple([one for part in self.parts for one in part.measured])
 
     @property
     def texts(self) -> list[str]:
@@ -618,7 +618,8 @@ def searchable(message: bytes) -> str:
 def message_text_parts(message: Mapping[str, Any]) -> list[str]:
     """The texts of a message that are charged as tokens, in reading order.
 
-    The cost of a message is 4 + the sum of `count(part)` over these, plus `image_tokens` for each image.
+    The cost of a message is 4 + the sum of `count(part)` over these, plus what its media cost by their size, or
+    `image_tokens` each.
     Raises `MessageError` for what could not enter the log.
     """
     reading = read_content(check_message(message))
@@ -677,7 +678,7 @@ def _block(value: object, at: int, frame: list[str], fields: list[_Fields], inne
     if kind == "media":
         text = canonical_json(value)
         part = Part("media", _media_words(block.inner), block=at, put_in=is_put_in(value))
-        return part._replace(media=(hashlib.sha256(text.encode()).hexdigest(),), pages=_pages(text))
+        return part._replace(media=(hashlib.sha256(text.encode()).hexdigest(),), measured=(measure_media(text),))
     if block.shape.is_whole or kind in ("opaque", "state"):
         part = _opaque(value, at)._replace(shape=name, whole=block.shape.is_whole)
         if block.shape.bound != "pair" or not block.id:
@@ -705,7 +706,7 @@ def _result(content: object, id: str, holder: Mapping[str, Any], at: int, inner:
     texts = [content] if isinstance(content, str) and content else []
     media: list[str] = []
     sealed: list[str] = []
-    pages = 0
+    measured: list[int] = []
     blocks = content if isinstance(content, list) else [] if texts or content is None or content == "" else [content]
     for value in blocks:
         fields: list[_Fields] = []
@@ -716,12 +717,12 @@ def _result(content: object, id: str, holder: Mapping[str, Any], at: int, inner:
             inner += [(holder, known, at) for holder, known, _ in fields]
         texts += part.texts
         media += part.media
-        pages += part.pages
+        measured += part.measured
         sealed += part.sealed
     failed = holder.get("is_error") is True or holder.get("status") == "error"
     whole = blocks is content and any(kind_of(block) and shape_of(block).is_whole for block in blocks)
     part = Part("result", tuple(texts), id=id, block=at, media=tuple(media), failed=failed, half="result", whole=whole)
-    return part._replace(sealed=tuple(sealed), pages=pages) if sealed or pages else part
+    return part._replace(sealed=tuple(sealed), measured=tuple(measured)) if sealed or measured else part
 
 
 def _text(value: object, at: int = -1) -> Part:
@@ -744,13 +745,6 @@ def _thinking(value: object, at: int, frame: list[str]) -> Part:
         is_sealed = key in SEALS or (not is_meant and _NO_WORDS.fullmatch(text))
         (frame if _is_small(key, text) else sealed if is_sealed else texts).append(text)
     return Part("thinking", tuple(texts), block=at, sealed=tuple(sealed))
-
-
-def _pages(text: str) -> int:
-    """Return how many pages, up to 1,000, the base64 of a PDF shows; 1 where they are packed, or it is no PDF."""
-    found = re.search(r"JVBERi0[A-Za-z0-9+/]+", text)  # which begins with %PDF-
-    data = b"" if found is None else b64decode(found[0][: len(found[0]) // 4 * 4])
-    return max(1, sum(1 for _ in zip(range(1_000), re.finditer(rb"/Type\s*/Page\b", data), strict=False)))
 
 
 def _media_words(block: Mapping[str, Any]) -> tuple[str, ...]:

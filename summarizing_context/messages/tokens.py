@@ -65,6 +65,11 @@ def remembering(count: Callable[[str], int]) -> Callable[[str], int]:
     return lambda text: short(text) if len(text) <= 256 else count(text)
 
 
+def media_cost(media: Iterable[int], image_tokens: int) -> int:
+    """Return the tokens of media as `measure_media` gives them; where `image_tokens` is 0, none of them counts."""
+    return sum(one if one > 0 else -one * image_tokens for one in media) if image_tokens else 0
+
+
 class Price(NamedTuple):
     """How tokens are counted in a session."""
 
@@ -72,9 +77,10 @@ class Price(NamedTuple):
     image_tokens: int
 
     def message(self, message: Message) -> int:
-        """Cost of a message: 4 + its texts + its images."""
+        """Cost of a message: 4 + its texts + its media."""
         reading = read_content(message)
-        return MESSAGE_TOKENS + self.texts(reading.texts + reading.unread) + self.image_tokens * reading.media
+        media = media_cost(reading.media, self.image_tokens)
+        return MESSAGE_TOKENS + self.texts(reading.texts + reading.unread) + media
 
     def texts(self, texts: Iterable[str]) -> int:
         return sum(map(self.count, texts))
@@ -274,11 +280,12 @@ async def choose_counter(
     *,
     count_tokens: Callable[[str], int] | None = None,
     allow_download: bool = False,
+    silent: bool = False,
 ) -> TokenCounter:
     """Return the session's counter: the user's function if there is one, else what the setting asks for.
 
     `auto` is tiktoken when its ranks are on this machine (or may be downloaded, and are in time), else the estimate,
-    which a warning tells once.
+    which a warning tells once, unless `silent`: to a session that is only read it makes no difference.
     """
     if count_tokens is not None:
         return count_tokens if isinstance(count_tokens, TokenCounter) else checked_counter(count_tokens)
@@ -315,10 +322,11 @@ async def choose_counter(
             "install summarizing-context[offline-tokens], set TIKTOKEN_CACHE_DIR to a folder that holds the file, "
             f"{'' if allow_download else 'set allow_download, '}or use token_counter = 'estimate'"
         )
-    _tell_once(
-        "tokens are estimated; for exact counts: pip install 'summarizing-context[offline-tokens]' "
-        "(token_counter = 'estimate' ends this notice)"
-    )
+    if not silent:
+        _tell_once(
+            "tokens are estimated; for exact counts: pip install 'summarizing-context[offline-tokens]' "
+            "(token_counter = 'estimate' ends this notice)"
+        )
     return ESTIMATE_COUNTER
 
 

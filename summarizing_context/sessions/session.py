@@ -325,7 +325,7 @@ class Session:
         closings, cuts = states.cuts_of(data for _, data in stored.activations)
         log.begin(closings, cuts if self.read_only and cuts else log.cuts)  # who only looks, sees it as it was cut
         self._kept_closings = set(log.closings)
-        entries, derived = await self.in_thread(partial(self._decoded, stored.entries))
+        entries, derived = await self.in_thread(partial(self._decoded, stored.entries, base.WATCHED.get()))
         await self._keep_derived(derived)
         await self.in_thread(partial(log.fill, entries))
         if self.learner is not None:
@@ -355,10 +355,15 @@ class Session:
         # the view of then comes first, before any for a cold cache
         self.requested_at, self._checkpoint_looked_for = self.clock.now(), len(log)
 
-    def _decoded(self, stored: Sequence[base.StoredEntry]) -> tuple[list[Entry], list[tuple[int, base.StoredEntry]]]:
+    def _decoded(
+        self, stored: Sequence[base.StoredEntry], told: Callable[..., object]
+    ) -> tuple[list[Entry], list[tuple[int, base.StoredEntry]]]:
         """Return entries as the log holds them, and what is known now that was not stored."""
         entries, derived = list[Entry](), list[tuple[int, base.StoredEntry]]()
+        told("", 0, len(stored))
         for one in stored:
+            if len(entries) % 500 == 499:
+                told("", 500)
             try:
                 entry, is_new = self.intake.decoded(one)
             except errors.StoreCorruptError as error:
@@ -601,7 +606,7 @@ class Session:
         """Go back to a checkpoint, and return the one of the present that is made before."""
         async with self.changing:
             there = await self.store.load_checkpoint(self.id, id)
-            entries, derived = await self.in_thread(partial(self._decoded, there.entries))
+            entries, derived = await self.in_thread(partial(self._decoded, there.entries, base.WATCHED.get()))
             closings, _ = states.cuts_of(data for _, data in there.activations)
             filled = await self.in_thread(partial(self.log.beside(entries, closings).fill, entries))
             back = partial(self.foreground.change, partial(self._go_back, filled, there))

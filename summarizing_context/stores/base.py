@@ -17,8 +17,8 @@ from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple, Protocol
 
 Committed = Callable[[], None]  # called on the event loop once a write is durable, before its awaitable resolves
-# What is called while sessions are removed: what is done, and how many rows or pages more; a total begins a stage.
-REMOVED: ContextVar[Callable[..., object]] = ContextVar("removed", default=lambda doing, steps, total=None: None)
+# What is called by what takes long: what is done, and how many messages, rows or pages more; a total begins a stage.
+WATCHED: ContextVar[Callable[..., object]] = ContextVar("watched", default=lambda doing, steps, total=None: None)
 HitKind = Literal["message", "summary", "memory"]
 
 

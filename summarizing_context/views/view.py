@@ -68,7 +68,7 @@ from summarizing_context.messages.reading import (
 )
 from summarizing_context.messages.rendering import LEAST_CUT, LEAST_KEPT, SHORT_MARK_TOKENS, cut_middle
 from summarizing_context.messages.text import fence, within_fence
-from summarizing_context.messages.tokens import MESSAGE_TOKENS, Price
+from summarizing_context.messages.tokens import MESSAGE_TOKENS, Price, media_cost
 from summarizing_context.settings import HIGH_WATER, Count, Positive, Settings
 from summarizing_context.stores.base import NewActivation
 from summarizing_context.worker.side_calls import NativeBlock
@@ -169,7 +169,8 @@ def shrink_message(
     those too many for that, as one. To `mute` it is to leave none where even the heads of texts are too much."""
     reading = read_content(message)
     one = _joined(message, reading, thinking=thinking)
-    as_one = _Cutting(one, tokens if one == message else tokens - price.image_tokens * reading.media, price, thinking)
+    media = 0 if one == message else media_cost(reading.media, price.image_tokens)
+    as_one = _Cutting(one, tokens - media, price, thinking)
     least = as_one.within(0) or one  # the head of its text alone
     cost = price.message(least)
     if cost < cap:
@@ -212,7 +213,7 @@ class _Cutting:
             left = [read_block(block).saying("") if at in results else block for at, block in enumerate(blocks)]
             emptied = {**message, content_key(message): [] if -1 in results else left}
         self.frames = named + price.texts(read_content(emptied).frame)
-        self.images = price.image_tokens * sum(part.pages for part in self.parts)
+        self.images = sum(media_cost(part.measured, price.image_tokens) for part in self.parts)
 
         # Tokens of each part, about: by its characters.
         words = max(1, tokens - MESSAGE_TOKENS - named - price.texts(reading.frame) - self.images)

@@ -5,6 +5,7 @@ import re
 from base64 import b64encode
 from functools import cache, partial
 from pathlib import Path
+from struct import pack
 from typing import Any
 
 import pytest
@@ -372,6 +373,7 @@ async def test_thinking_that_no_room_could_show_begins_no_view_anew():
     [
         (b"%PDF-1.4 <</Type /Pages /Count 3>> " + b"<</Type /Page /Parent 1 0 R>> " * 3, 3),
         (b"%PDF-1.7 packed", 1),
+        (b"%PDF-1.7 packed" + b"?" * 120_000, 3),
         (b"%PDF-1.4 " + b"/Type /Page " * 2_000, 1_000),  # no provider takes more
     ],
 )
@@ -382,6 +384,46 @@ async def test_a_pdf_counts_by_its_pages_where_they_can_be_seen(pdf: bytes, page
     for block in (anthropic, openai):
         async with begun([user([block])], of=Settings, count_tokens=None) as context:
             assert context.statistics().history_tokens // 1_600 == pages
+
+
+def riff(kind: bytes, at: int, size: bytes) -> bytes:
+    return (b"RIFF----" + kind).ljust(at, b"\0") + size
+
+
+JPEG = b"\xff\xd8\xff\xe1\0\x0d\xff\xc0thumbnail\xff\xc2\0\x11\x08" + pack(">HH", 720, 1280)
+WAV = riff(b"WAVEfmt ", 28, pack("<I", 32_000)) + b"\0" * 320_000
+
+
+@pytest.mark.parametrize(
+    ("type", "data", "tokens"),
+    [
+        ("image/png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + pack(">II", 40, 30), 255),  # one of OpenAI's tiles
+        ("image/png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + pack(">II", 7_680, 4_320), 4_784),
+        ("image/jpeg", JPEG, 26 * 46),
+        ("image/gif", b"GIF89a" + pack("<HH", 600, 500), 425),
+        ("image/webp", riff(b"WEBPVP8 ", 26, pack("<HH", 1_000, 1_000)), 36 * 36),
+        ("image/webp", riff(b"WEBPVP8L", 21, pack("<I", 999 | 999 << 14)), 36 * 36),
+        ("image/webp", riff(b"WEBPVP8X", 24, b"\xe7\3\0\xe7\3\0"), 36 * 36),
+        ("audio/wav", WAV, 32 + 320),  # ten seconds
+        ("audio/mp3", b"ID3" + b"\0" * 80_000, 32 + 320),
+        ("image/png", b"\x89PNG\r\n\x1a\n\0\0", 1_600),  # cut off
+        ("image/tiff", b"II*\0" + b"\0" * 900, 1_600),
+    ],
+)
+@pytest.mark.parametrize("image_tokens", [1_600, 0])
+async def test_images_count_by_pixels_and_sounds_by_length(type: str, data: bytes, tokens: int, image_tokens: int):
+    encoded = b64encode(data + b"\0\0").decode()
+    one: Message = {"type": "image", "source": {"type": "base64", "media_type": type, "data": encoded}}
+    other: Message = {"type": "image_url", "image_url": {"url": f"data:{type};base64,{encoded}"}}
+    if type.startswith("audio/"):
+        one = other = {"type": "input_audio", "input_audio": {"data": encoded, "format": type[6:]}}
+    log = [user([one]), call("anthropic", ("c", "look", {})), result("anthropic", "c", [other])]
+    async with begun(log, of=Settings, count_tokens=None, image_tokens=image_tokens) as context:
+        assert await context.get_messages_for_request() == log
+        counted = context.statistics().history_tokens
+        assert context.last_view is not None
+        assert context.last_view.tokens == counted  # when it is stored, and when it is shown
+        assert 0 < counted - (2 * tokens if image_tokens else 0) < 50
 
 
 # What is kept of a long past: rules first, by a model or without one.

@@ -146,6 +146,8 @@ def test_a_gate_for_ci_is_the_exit_status_and_a_file(run: Runner, folder: Path, 
     failed = run("eval", "run", *place, "--fail-under", "held=100%")
     assert (failed.status, "failed" in failed.out) == (1, True)
     assert ElementTree.parse(tmp_path / "a.xml").getroot().get("failures") == "1"
+    assert run("eval", "run", "nowhere", *place[1:]).status == 2
+    assert "nowhere" in (ElementTree.parse(tmp_path / "a.xml").find("testcase/failure").text or "")
     marked, recorded = "are held, evidence, laws, tokens, cost\n", ("evals/real", "--out", tmp_path / "b")
     for sources, wrong, told in (
         *((place, f"laws=0,{wrong}", f": '{wrong}'; write it") for wrong in ("held", "held=much", "tokens=1m")),

@@ -115,16 +115,18 @@ def test_the_verdict_says_what_the_interval_allows(ours: list[float], said: str)
 
 
 @pytest.mark.parametrize(
-    ("rules", "facts", "said"),
+    ("points", "said"),  # of a rule, then of a fact
     [
-        (0.5, 1.0, "; better on fact; not better on rule."),
-        (0.45, 1.0, "; better on fact; worse on rule."),
-        (1.0, 1.0, "; better on rule, fact."),
-        (0.5, 0.5, "mine: equal on every question, 12 sessions."),  # all in all no better, it goes without saying
+        ([0.5, 1.0], "; better on fact; not better on rule."),
+        ([0.45, 1.0], "; better on fact; worse on rule."),
+        ([1.0, 1.0], "; better on rule, fact."),
+        ([0.5, 0.5], "mine: equal on every question, 12 sessions."),  # all in all no better, it goes without saying
+        ([0.2, 0.6, 0.6, 0.6], "; better on fact; lower on rule."),  # no sure difference, neither in all nor of rules
+        ([0.4, 0.4], "; worse on rule, fact."),
     ],
 )
-def test_the_verdict_on_a_prompt_that_is_better_names_where_it_is_not(rules: float, facts: float, said: str):
-    report = reported({"start": [0.5] * 12, "mine": [rules, facts] * 6})
+def test_the_verdict_on_a_prompt_names_where_it_is_not_better(points: list[float], said: str):
+    report = reported({"start": [0.5] * 12, "mine": (points * 6)[:12]})
     tuning = Tuning("start", "mine", [], [], [], [], {}, {}, "mine")
     assert msgspec.structs.replace(report, tuning=tuning).verdict.endswith(said)
 
@@ -355,3 +357,5 @@ def test_a_session_in_a_budget_answers_facts_or_the_test_names_them(pytester: py
     ran.stdout.fnmatch_lines(["*lacks *src/area_9/part_1.py*"])
     with pytest.raises(SettingsError, match=r"budget = 500: \d+ views of this session do not fit; take a larger"):
         check_session([system("word " * 1_000), *session(1)], budget=500)  # it has no view that keeps a law
+    with pytest.raises(SettingsError, match="prompts: without summarizer= no model is asked"):
+        check_session(log, budget=3_000, settings=Settings(prompts=tmp_path))

@@ -361,7 +361,7 @@ def view_tokens(
     view: Sequence[Message], count: Callable[[str], int], image_tokens: int, parts: Callable[[Message], list[str]]
 ) -> int:
     """4 for each message, the sum over its text parts, and a price for each image."""
-    return sum(4 + sum(map(count, parts(m))) + image_tokens * shapes.media_count(m.get("content")) for m in view)
+    return sum(4 + sum(map(count, parts(m))) + shapes.media_tokens(m.get("content"), image_tokens) for m in view)
 
 
 def prefix_problems(previous: Sequence[Message], view: Sequence[Message]) -> list[str]:

@@ -160,6 +160,12 @@ def media_count(value: Any) -> int:
     return media_count(value.get("content")) + media_count(value.get("output"))
 
 
+def media_tokens(value: Any, image_tokens: int) -> int:
+    """What they cost. Those of our logs that tell a size have one pixel, which costs one of OpenAI's tiles."""
+    of_one_pixel = str(value).count("iVBORw0KGgoAAAANSUhEUgAAAAEAAAAB")
+    return 255 * of_one_pixel + image_tokens * (media_count(value) - of_one_pixel)
+
+
 def without_thinking(message: Message) -> dict[str, Any]:
     """The message with its thinking left out, blocks and fields."""
     kept = {key: value for key, value in message.items() if key not in THINKING_FIELDS}

@@ -16,6 +16,7 @@ import pytest
 from rich.progress import Progress
 
 from summarizing_context import Settings
+from summarizing_context.evaluation.cassettes import Spent
 from summarizing_context.evaluation.replay import replay_log
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.summarizers.prompts import latest, names
@@ -191,11 +192,16 @@ def test_a_better_prompt_wins_and_is_the_next_version_and_a_replay_says_the_same
         assert tune("--yes", *TRIED, "--max-calls", 3, at=server, logs=SOME[:1]) == 4
         assert len(server.requests) == 3
         assert "the cap max_calls is reached" in capsys.readouterr().err
+        with monkeypatch.context() as patch:  # without a cap it stops a quarter, and five, above what was told
+            patch.setattr(Spent, "with_proposals", lambda *_: 0)
+            assert tune("--yes", *TRIED, at=server) == 4
+        assert len(server.requests) == 3 + 5
+        assert "5 calls at most" in capsys.readouterr().err
         bar.clear()
         assert tune("--yes", *TRIED, "--out", "one", "--write", "new", "--json", "one.json", at=server) == 0
         assert planned["calls"] == pytest.approx(len(server.requests), rel=0.15)  # views follow the replies
         assert "segment" in planned["by_kind"]
-        calls = len(server.requests) - 3
+        calls = len(server.requests) - 8
         assert sorted({*bar}) == [(bar[0][0], done) for done in range(1, calls + 1)]
         assert bar[0][0] >= calls
     run = json.loads((checkout / "one.json").read_text("utf8"))

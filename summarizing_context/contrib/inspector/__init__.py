@@ -186,7 +186,7 @@ class _Pages:
         info = await self._known(query.get("id", ""))
         session_id, start, stop = info["session_id"], number("start"), number("stop")
         given = self._settings
-        counter = await choose_counter(given.token_counter, allow_download=given.allow_download)
+        counter = await choose_counter(given.token_counter, allow_download=given.allow_download, silent=True)
         price = Price(counter.count, given.image_tokens)  # as the session below counts, and the commands do
         async with self._opened(info, changes=what == "undo") as context:
             if what == "undo":  # what it would come to

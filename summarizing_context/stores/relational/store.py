@@ -693,7 +693,7 @@ class RelationalStore:
         for remove in (*removals, remove_summaries):
             while sizes := await self.submit("purge", remove):
                 freed += sum(sizes)
-                base.REMOVED.get()("", len(sizes))
+                base.WATCHED.get()("", len(sizes))
         return freed
 
     # How all of these read and write

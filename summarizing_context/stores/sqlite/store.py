@@ -27,7 +27,7 @@ from summarizing_context import errors
 from summarizing_context.errors import StoreCorruptError, StoreError, StoreLockedError
 from summarizing_context.messages.reading import searchable
 from summarizing_context.messages.text import indexed_words
-from summarizing_context.stores.base import REMOVED
+from summarizing_context.stores.base import WATCHED
 from summarizing_context.stores.private_files import FILE, make_private_folder, open_private
 from summarizing_context.stores.relational import store as relational
 from summarizing_context.stores.relational.store import Engine, RelationalStore, Result, Values, Work
@@ -374,7 +374,7 @@ class SqliteStore(RelationalStore):
             connection.index_texts((at, searchable(text) if at > 0 else relational.readable(text)) for at, text in kept)
             return sizes
 
-        told, sizes = REMOVED.get(), []
+        told, sizes = WATCHED.get(), []
         with suppress(errors.StoreFullError):  # slices need less
             sizes = await self.submit("purge", remove_at_once)
         told("", len(sizes))
