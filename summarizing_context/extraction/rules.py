@@ -25,8 +25,9 @@ from summarizing_context.messages.text import cleaned, shown, split_pieces
 Strength = Literal["must", "prefer"]
 
 _CUES = (files(__package__) / "rule_cues.toml").read_bytes()
-_READING = 6  # another one whenever the same text would give other sentences
+_READING = 7  # another one whenever the same text would give other sentences
 _LONG, _ENDS = 25, 3  # sentences of what is read whole, and at each end of what is longer
+_MOST = 100_000  # characters at each end of what is longer still: one call over megabytes would hold all threads up
 _FENCE = re.compile(r"(?m)```+|^[ \t]*~~~+")
 _NOT_SPEECH = re.compile(r"[ ]{4}|\t|\s*(?:[>|#<{}$=/\\+@]|[─-╿]|--|\d+[:|]|\d{4}-\d\d-\d\d[T ]\d|\w+\(|\[[^\]]*\]:)")
 _ITEM = re.compile(r"\A\s*(?:[-*•・]|\d{1,2}[.)])\s+")
@@ -50,7 +51,7 @@ def cue_rules(human_texts: Sequence[str]) -> tuple[Rule, ...]:
     a cue that they last. Equal texts give equal rules for as long as `cues_version` stays the same."""
     found: dict[str, Strength] = {}
     for text in human_texts:
-        said = _spoken(cleaned(text))
+        said = _spoken(cleaned(text if len(text) <= 2 * _MOST else f"{text[:_MOST]}\n\n{text[-_MOST:]}"))
         is_long = len(said) > _LONG
         ends = [*said[:_ENDS], *said[-_ENDS:]] if is_long else said
         rules = {one: strength for one, headed in ends if (strength := rule_strength(one) or rule_strength(headed))}

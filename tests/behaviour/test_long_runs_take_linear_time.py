@@ -142,6 +142,11 @@ def test_looking_for_rules_takes_time_in_proportion_to_a_long_run():
     sentences = (run_of(piece, 280, frame) for piece in RUNS for frame in ends)
     assert max(seconds(find, sentence, 2) for sentence in sentences) < 0.2
 
+    wrapped = ["a line of a paragraph that goes on in each line behind it, and\n" * lines for lines in (6_000, 24_000)]
+    short, long = (seconds(find, text, 2) for text in wrapped)
+    assert long < GROWTH * short
+    assert cue_rules([f"Always answer in German.\n\n{wrapped[1]}"])
+
 
 def test_a_summary_of_many_lines_is_cut_without_counting_each_of_them_again():
     assert seconds(partial(cut_to, max_tokens=100), "## Facts\n" + "- a\n" * 1_000) < 0.5
