@@ -291,8 +291,8 @@ def tail_problems(
     problems += [f"{len(blocks)} blocks of standing rules"] * (len(blocks) > 1)
     for number, quote in (rule for row in blocks for rule in _RULE.findall(_said(row))):
         row = log[int(number)] if int(number) < len(log) else {"role": "none"}
-        said = " ".join(canonical_once(row).replace("\\n", " ").replace('\\"', '"').split())
-        if row.get("role") != "user" or quote not in said:
+        said = " ".join(canonical_once(row).replace("\\n", " ").split())
+        if row.get("role") != "user" or canonical(quote)[1:-1] not in said:
             problems.append(f"the rule {quote!r} is not in user row {number}")
     # where groups are kept, results stand where tool_safe has them stand, and notes of late ones
     rest = [row for row in head if row not in blocks]
