@@ -176,6 +176,8 @@ class SummarizerTimeout(SummarizerError):
 class SummarizerRefused(SummarizerError):
     """The reply is no summary: empty, cut off, too long, or not text."""
 
+    usage: object = None  # of the reply, where its provider has told
+
 
 class SummarizerRateLimited(SummarizerError):
     """The provider asks for fewer calls."""

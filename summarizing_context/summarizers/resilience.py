@@ -406,18 +406,23 @@ class ResilientSummarizer:
         estimate. Input is paid for where a reply came, also one that cannot serve."""
         try:
             reply = await call_within(seconds, asked)
-        except SummarizerRefused:
+        except SummarizerRefused as error:
+            if isinstance(error.usage, SummaryReply):
+                self._cost(call, error.usage)
             raise
         except BaseException:
             self._correct(call, 0)
             raise
-        said = plain_reply(reply)
+        self._cost(call, plain_reply(reply))
+        return reply
+
+    def _cost(self, call: Call, said: SummaryReply) -> None:
+        """Count what a reply says that it took."""
         if said.input_tokens is not None:
             self._correct(call, said.input_tokens)
         call.output_tokens = said.output_tokens or estimate_text(said.text[:200_000])
         self._figures.model_output_tokens += call.output_tokens
         self._figures.model_cached_tokens += said.cached_tokens or 0
-        return reply
 
     def _count(self, tokens: int) -> Call:
         """Count a call that is about to be sent, of so many input tokens by our estimate."""

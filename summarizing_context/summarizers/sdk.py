@@ -285,6 +285,14 @@ def read_reply(reply: Mapping[str, Any], limit: int) -> SummaryReply:
 
     One that does not say why it ended was cut off, unless its usage disproves it.
     """
+    try:
+        return _read(reply, limit)
+    except SummarizerRefused as error:
+        error.usage = counted("", reply.get("usage"))
+        raise
+
+
+def _read(reply: Mapping[str, Any], limit: int) -> SummaryReply:
     is_chat, error = "choices" in reply, reply.get("error")
     choices: Any = reply["choices"] if is_chat else [{"message": reply, "finish_reason": reply.get("stop_reason")}]
     if not isinstance(choices if is_chat else reply.get("content"), list):

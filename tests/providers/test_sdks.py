@@ -226,8 +226,9 @@ async def test_a_reply_that_is_no_summary_or_no_json_object_is_refused(protocol)
         kind = SummarizerRateLimited if reason is Fault.RATE_LIMITED else SummarizerError
         kind = SummarizerRefused if isinstance(reason, Refusal) else kind
         for reply in replies:
-            error = await failure(protocol, json=reply)
+            error = await failure(protocol, json=reply | {"usage": protocol.usage(900, 30)})
             assert (type(error), error.args) == (kind, (reason,)), reply
+            assert kind is not SummarizerRefused or error.usage.output_tokens == 30, "it is paid for"
 
 
 @for_all

@@ -106,6 +106,11 @@ async def test_a_refused_reply_gets_one_more_try_at_once_and_tersely_and_both_ar
     figures = outer.statistics()
     assert (figures.refused_replies, figures.model_calls, figures.model_input_tokens) == (1, 2, 1100)
     assert (figures.refused_input_tokens, figures.refused_output_tokens) == (500, 5)
+    refused = SummarizerRefused("declined")
+    refused.usage = SummaryReply("", 40, 7)  # of a reply that says no text
+    declined = Played(refused, GOOD)
+    await declined.summarize(JOB)
+    assert (declined.statistics().refused_input_tokens, declined.statistics().refused_output_tokens) == (40, 7)
     await outer.failure()
     assert len(outer.asked) == 4, "whatever becomes of the terse try, no further one is made"
 
