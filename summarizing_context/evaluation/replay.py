@@ -339,21 +339,30 @@ def find_answers(
     questions: Iterable[Mapping[str, Any]], views: Iterable[Sequence[Message]], without: Sequence[Message]
 ) -> list[dict[str, Any]]:
     """Return each question with whether its view answers it in one sentence, its `words`, and if `without` does."""
-    from summarizing_context.evaluation.views import Text
 
-    marks = str.maketrans("", "", "`*_")  # of code and emphasis, which do not matter
+    marks = str.maketrans("", "", "`*_")
 
-    def said(messages: Iterable[Message]) -> list[Text]:
-        texts = (text.translate(marks) for message in messages for text in message_text_parts(message))
-        return [Text([one]) for text in texts for line in text.split("\n") for one in split_line(line.strip())]
+    def plain(text: str) -> str:  # case and marks of code and emphasis do not matter
+        return " ".join(text.translate(marks).casefold().split())
 
-    found, newest = list[dict[str, Any]](), said(without)
+    def said(messages: Iterable[Message]) -> list[tuple[str, str]]:
+        texts = (text for message in messages for text in message_text_parts(message))
+        sentences = (one for text in texts for line in text.split("\n") for one in split_line(line.strip()))
+        return [(one, plain(one)) for one in sentences]
+
+    def answering(sentences: Iterable[tuple[str, str]], wordings: Sequence[Sequence[str]]) -> list[str]:
+        return [one for one, bare in sentences if any(all(each in bare for each in wording) for wording in wordings)]
+
+    found, said_without = list[dict[str, Any]](), said(without)
     for asked, view in zip(questions, views, strict=True):
-        wordings = [[one.translate(marks) for one in wording] for wording in asked["answers"]]
-        here, elsewhere = (
-            next((one.excerpt(each[0]) for one in sentences for each in wordings if one.holds(*each)), "")
-            for sentences in (said(view), newest)
-        )
-        words = shorten(here.removeprefix("- "), 90, placeholder="…")
-        found.append({"question": asked["ask"], "found": bool(here), "words": words, "without": bool(elsewhere)})
+        wordings = asked["answers"]
+        plainly = [[plain(each) for each in wording] for wording in wordings]
+        here, elsewhere = answering(said(view), plainly), answering(said_without, plainly)
+        words = " ".join("".join(here[:1]).split()).removeprefix("- ")
+        places = [at for wording in wordings for one in wording if (at := words.casefold().find(one)) >= 0]
+        start = min(places, default=0) - 22
+        if len(words) > 90 and start > 0:  # what stands around the answer
+            words = f"…{words[start:].partition(' ')[2]}"
+        row = {"question": asked["ask"], "found": bool(here), "words": shorten(words, 90, placeholder="…")}
+        found.append({**row, "without": bool(elsewhere)})
     return found
