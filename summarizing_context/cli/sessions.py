@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from inspect import Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import anyio
 import typer
@@ -24,7 +24,7 @@ from rich.text import Text
 from summarizing_context.cli import options, output
 from summarizing_context.cli.options import OF_ONE, STORED, Place, argument, command, option
 from summarizing_context.cli.output import InputError, Result, Status, T, dim, number, plain, progress, table
-from summarizing_context.commands import COMMANDS, PREFIX, Command, CommandResult, activated
+from summarizing_context.commands import COMMANDS, PREFIX, Command, activated
 from summarizing_context.errors import MessageError, SessionInUseError, StoreError
 from summarizing_context.messages.reading import message_text_parts
 from summarizing_context.messages.text import inert
@@ -32,9 +32,6 @@ from summarizing_context.settings import Settings, is_address, shown_store
 from summarizing_context.stores.base import WATCHED, SessionInfo, SessionStore
 from summarizing_context.stores.private_files import open_private
 from summarizing_context.views.view import ActivationReport
-
-if TYPE_CHECKING:
-    from summarizing_context.context import SummarizingContext
 
 
 def with_store(settings: Settings, act: Callable[[SessionStore], Awaitable[T]], *, read_only: bool = True) -> T:
@@ -92,7 +89,7 @@ class StoredSession(Place):
 
 
 @asynccontextmanager
-async def opened_session(settings: Settings, *, read_only: bool = True) -> AsyncIterator[SummarizingContext]:
+async def opened_session(settings: Settings, *, read_only: bool = True) -> AsyncIterator[Any]:
     """Open a stored session, with a bar of the messages that are read."""
     from summarizing_context.assembly import open_context
 
@@ -176,7 +173,7 @@ def _add(name: str, spec: Command) -> None:
         settings, rest = at.find((words or []) if takes else None)
         line = " ".join([name, *["--all"] * everywhere, *["--project"] * project, *rest])
 
-        async def perform() -> CommandResult:  # what covers the past goes on until the summaries are there
+        async def perform() -> Any:  # its result; what covers the past goes on until the summaries are there
             async with opened_session(settings, read_only=not spec.writes) as context:
                 if not spec.writes:
                     await context.get_messages_for_request(token_budget=settings.max_tokens)

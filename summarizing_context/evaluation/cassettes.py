@@ -396,9 +396,7 @@ def price_lines(spent: Sequence[Spent], proposals: int = 0, most: int | None = N
     if cost is not None:
         found.append(f"In all {dollars(cost)}{' without the proposals' if proposals else ''}.")
     if most is not None:
-        found.append(
-            f"Which requests follow depends on the replies: {most:,} calls at most, or --max-calls (max_calls)."
-        )
+        found.append(f"What follows depends on the replies: {most:,} calls at most, or --max-calls (max_calls).")
     found.append("Tokens by the built-in estimate, replies as long as their cap; hidden thinking is not counted.")
     return found
 

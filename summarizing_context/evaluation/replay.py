@@ -339,7 +339,6 @@ def find_answers(
     questions: Iterable[Mapping[str, Any]], views: Iterable[Sequence[Message]], without: Sequence[Message]
 ) -> list[dict[str, Any]]:
     """Return each question with whether its view answers it in one sentence, its `words`, and if `without` does."""
-
     marks = str.maketrans("", "", "`*_")
 
     def plain(text: str) -> str:  # case and marks of code and emphasis do not matter
@@ -347,19 +346,17 @@ def find_answers(
 
     def said(messages: Iterable[Message]) -> list[tuple[str, str]]:
         texts = (text for message in messages for text in message_text_parts(message))
-        sentences = (one for text in texts for line in text.split("\n") for one in split_line(line.strip()))
-        return [(one, plain(one)) for one in sentences]
+        return [(one, plain(one)) for text in texts for line in text.split("\n") for one in split_line(line.strip())]
 
     def answering(sentences: Iterable[tuple[str, str]], wordings: Sequence[Sequence[str]]) -> list[str]:
         return [one for one, bare in sentences if any(all(each in bare for each in wording) for wording in wordings)]
 
     found, said_without = list[dict[str, Any]](), said(without)
     for asked, view in zip(questions, views, strict=True):
-        wordings = asked["answers"]
-        plainly = [[plain(each) for each in wording] for wording in wordings]
+        plainly = [[plain(each) for each in wording] for wording in asked["answers"]]
         here, elsewhere = answering(said(view), plainly), answering(said_without, plainly)
         words = " ".join("".join(here[:1]).split()).removeprefix("- ")
-        places = [at for wording in wordings for one in wording if (at := words.casefold().find(one)) >= 0]
+        places = [at for wording in asked["answers"] for one in wording if (at := words.casefold().find(one)) >= 0]
         start = min(places, default=0) - 22
         if len(words) > 90 and start > 0:  # what stands around the answer
             words = f"…{words[start:].partition(' ')[2]}"
