@@ -292,7 +292,7 @@ class _Source:
     def _stands(self, text: str) -> bool:
         """Say whether words stand there one after the other, whatever is between them."""
         said = " ".join(_WORDS.findall(text.casefold()))  # nothing of marks alone, such as ####
-        is_there = said in self._words and re.search(rf"(?<![a-z0-9]){said}(?![a-z0-9])", self._words)
+        is_there = said in self._words and re.search(rf"(?<![a-z0-9])(?:v(?=\d))?{said}(?![a-z0-9])", self._words)
         return not said or bool(is_there)
 
     def _has_value(self, value: str) -> bool:

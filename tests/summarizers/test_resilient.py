@@ -145,7 +145,7 @@ async def test_a_model_that_declines_in_the_users_language_has_made_no_summary()
 
 RECORD = (
     r"The build of C:\shop\new\tool.cs and src\new\net8.0 took 1.5 s. The rate is 3e-4, and 8.5 % of 40 runs fail."
-    f" The loop ends in {'1,' * 3_000}."
+    f" The loop of v2.14.0 ends in {'1,' * 3_000}."
 )
 
 
@@ -155,6 +155,7 @@ RECORD = (
         ("The build read C:/shop/new/tool.cs twice.", True), (r"The build read C:\shop\new\tool.cs twice.", True),
         (r"The build wrote to `src\new\net8.0` at last.", True), (r"The build read `new\tool.cs` first.", True),
         ("The build took 1500 ms, and 8,5 % failed.", True), ("The rate of the runs is 3e-4.", True),
+        ("It was the build of v2.14.0 again.", True), ("It was the build of v2.14.1 again.", False),
         (r"The build read C:\shop\now\tool.cs twice.", False), ("The rate of the runs is 3e-5.", False),
         ("Of all the runs 9.5 % failed.", False), ("The build took 35s to run.", False),
         (f"The loop ends in {'1,' * 4_500}.", False),
