@@ -120,6 +120,14 @@ def bare_command(command: str) -> tuple[str, str]:
     return (start[folder.end() :], folder[1] or folder[2] or folder[3]) if folder else (start, "")
 
 
+def tried_by(command: str) -> str:
+    """Return what a command tries, whatever its options and the readers of its output: two runs are alike."""
+    tried = bare_command(command)[0].split("\n", 1)[0][:600]
+    for pattern, sign in ((_PIPED, "|"), (_REDIRECT, ">"), (_OPTION, " -")):
+        tried = pattern.sub("", tried) if sign in tried else tried
+    return " ".join(tried.split())[:200]
+
+
 def only_looks(command: str) -> bool:
     """Return whether a bare command begins by looking, and commits nothing."""
     return PATTERNS["looks"].match(command) is not None and not PATTERNS["commits"].search(command)
@@ -442,11 +450,7 @@ def touches_of(call: Part, answer: Part | None, rules: ToolRules) -> Iterator[To
         is_wrong = is_wrong or bool(line) or refused
         done = f"exit {code}" if code else "failed" if is_wrong else _confirmed("ran", output)
 
-        # what it tries, whatever its options and the readers of its output: two runs are alike
-        tried = bare.split("\n", 1)[0][:600]
-        tried = _PIPED.sub("", tried) if "|" in tried else tried
-        tried = _REDIRECT.sub("", tried) if ">" in tried else tried
-        about = " ".join((_OPTION.sub("", tried) if " -" in tried else tried).split())[:200]
+        about = tried_by(command)
         went_well = output is not None and not is_wrong
         work = "tests" if PATTERNS["tests"].search(start) else "commit" if PATTERNS["keeps"].search(start) else ""
         yield Touch("command", value, done, about=about, went_well=went_well, work=work)

@@ -510,14 +510,15 @@ def _read_segment(content: str, yield_now: YieldNow = never_yield, *, is_quick: 
     sections[DONE] = find_actions(steps)
 
     # each error once, with its fix if the agent reports one, or the note that the same call passed later
-    passed = {(step.tool, step.command, step.path): step.at for step in steps if step.answered >= 0 and not step.error}
+    tries = {step.at: (step.tool, facts.tried_by(step.command), step.path) for step in steps}
+    passed = {tries[step.at]: step.at for step in steps if step.answered >= 0 and not step.error}
     errors: dict[str, Line] = {}
     for step in erring:
         # the fix: the first sentence soon after that reports one; one that shares a word with the error wins
         soon = [one for one in spoken if step.answered < one.block <= step.answered + 12][:60]
         fixes = [one for one in soon if facts.is_informative(one.text) and facts.says("fix", one.text)]
         related = [one for one in fixes if not set(words_of(step.error)).isdisjoint(one.words)]
-        later = passed.get((step.tool, step.command, step.path), -1) > step.at
+        later = passed.get(tries[step.at], -1) > step.at
         fix = f" → {clip(shown((related or fixes)[0].text), 160)}" if fixes else " → passed later" if later else ""
         errors.pop(step.error, None)
         rank = (3 if step.looks else 6) + (0 if later else 3)
@@ -694,9 +695,8 @@ def read_steps(blocks: Sequence[Block]) -> list[Step]:
         elif kind in ("result", "failed") and waiting.get(tool):
             index = waiting[tool].popleft()
             step, result, failed = steps[index], cleaned(body), kind == "failed"
-            read = result
-            if not step.command and not failed:  # often prose about errors; those that failed say so at once or at last
-                read = f"{result[:300]}\n{result[300:][-600:]}"
+            # often prose about errors; those that failed say so at once or at last
+            read = result if step.command or failed else f"{result[:300]}\n{result[300:][-600:]}"
             error = "" if step.looks and not failed else facts.first_error_line(read, failed)
             steps[index] = step._replace(answered=at, result=result, failed=failed, error=error)
     return steps

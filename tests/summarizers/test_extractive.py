@@ -74,7 +74,7 @@ TASKS = (
 )
 PATCH = "*** Begin Patch\n*** Update File: src/a.py\n@@\n-x\n+y\n*** Add File: src/b.py\n+z\n*** End Patch"
 TRACE = "Traceback (most recent call last):\n  File \"a.py\", line 3, in f\n    g()\nKeyError: 'rate'\n"
-MAKE = '{"command":"make"}'
+MAKE, MAKE_AGAIN = '{"command":"make"}', '{"command":"cd /srv && make -j4 2>&1 | tail -3"}'
 MAKE_FAILED = called("run", MAKE, "fatal: disk full", failed=True)
 TWO_AT_ONCE = [("assistant calls run", f'{{"command":"make {name}"}}') for name in "ab"]
 TWO_AT_ONCE += [("result of run", "3 passed"), ("failed result of run", "Error: no rule")]
@@ -88,6 +88,7 @@ TWO_AT_ONCE += [("result of run", "3 passed"), ("failed result of run", "Error: 
         ("Done", TWO_AT_ONCE, ["ran `make a` → 3 passed", "ran `make b` → failed"]),
         (FIXES, called("run", '{"command":"python a.py"}', TRACE, failed=True), ["`python a.py`: KeyError: 'rate'"]),
         (FIXES, [*MAKE_FAILED, *called("run", MAKE, "ok")], ["`make`: fatal: disk full → passed later"]),
+        (FIXES, [*MAKE_FAILED, *called("run", MAKE_AGAIN, "ok")], ["`make`: fatal: disk full → passed later"]),
         (FIXES, called("read_file", '{"path":"a.py"}', "Error: shown to users"), []),
         (NEXT, called("todo_write", TASKS, "ok"), ["in progress: test it", "to do: ship it"]),
         (RULES, [("user", "Never push."), ("assistant", "Yes."), ("user", "Never push.")], ['"Never push."']),
