@@ -613,7 +613,7 @@ class ExtractiveSummarizer:
     Nothing limits it: it is always ready, and makes no call.
     """
 
-    recipe: str | None = "extractive/v12"  # another name whenever the same content would give other bytes
+    recipe: str | None = "extractive/v13"  # another name whenever the same content would give other bytes
     model: str | None = None
 
     def __init__(self, *, thread: WorkerThread | None = None) -> None:
