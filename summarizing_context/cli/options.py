@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass, is_dataclass, replace
 from inspect import Parameter, Signature, cleandoc, signature
 from ipaddress import ip_address
 from pathlib import Path
@@ -190,7 +190,7 @@ def argument(metavar: str, help: str, **more: Any) -> Any:
 
 
 BaseUrl = Annotated[str | None, option("URL", "Base URL of the model's server.")]
-Budget = Annotated[int, option("N", "Tokens of a view, like 8k. Default: 16k.", parser=read_tokens, show_default=False)]
+Budget = Annotated[int | None, option("N", "Tokens of a view. Default: of --config, or 16k.", parser=read_tokens)]
 ConfigPath = Annotated[Path | None, path("FILE", "Settings from this TOML or JSON file.")]
 Jobs = Annotated[int | None, option("N", "Sessions at a time. Default: one per core.", min=1)]
 _JSON = option("PATH", "JSON to this file; - for standard output.", "--json", parser=read_place)
@@ -255,6 +255,10 @@ class ModelOptions(OwnSettings):
     base_url: BaseUrl = None
     format: TranscriptFormat = "auto"
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show calls, tokens, price; send nothing.")] = False
+
+    def load(self, **given: Any) -> Settings:  # the tokens of a view are an option's, else the user's, else 16,000
+        settings = super().load(**given)
+        return settings if settings.max_tokens_is_set else replace(settings, max_tokens=16_000)
 
     def need_model(self, settings: Settings) -> None:
         """Raise `InputError` where no model is named: then there is nothing to send."""

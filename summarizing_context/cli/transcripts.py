@@ -19,7 +19,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from summarizing_context.cli import options, output
-from summarizing_context.cli.options import TRANSCRIPTS, ModelOptions, argument, command, listed, option, read_tokens
+from summarizing_context.cli.options import TRANSCRIPTS, ModelOptions, argument, command, listed, option
 from summarizing_context.cli.output import InputError, Result, Status, T, counted, dim, number, plain, table
 from summarizing_context.errors import TranscriptError
 from summarizing_context.messages.tokens import ESTIMATE, estimate_text
@@ -40,7 +40,7 @@ _SKIPPED = "Skipped, being no messages"
 
 @command(TRANSCRIPTS)
 def demo(
-    budget: options.Budget = 16_000,
+    budget: Annotated[int, option("N", "Tokens of a view.", parser=options.read_tokens)] = 16_000,
     keep: Annotated[Path | None, options.path("FILE", "Keep the session in this SQLite file.")] = None,
 ) -> Result:
     """Watch a long agent session stay inside a small budget.
@@ -134,7 +134,8 @@ def replay(
 
     names = listed(",".join(strategy or ()))
     variants = {one.strategy: one for one in (own.load(strategy=name) for name in names or (None,))}
-    budgets = dict.fromkeys(read_tokens(one, "--budget") for one in ",".join(budget or ["16k"]).split(","))
+    sizes = [options.read_tokens(one, "--budget") for one in ",".join(budget or ()).split(",") if one or budget]
+    budgets = dict.fromkeys(sizes or [one.max_tokens for one in variants.values()][:1])
     each = [replace(one, max_tokens=size) for one in variants.values() for size in budgets]
     settings = each[0]
     if own.dry_run:
@@ -266,7 +267,8 @@ class RecordOptions(ModelOptions):
             return priced(priced_work.spent, proposals, most)
         if (done := priced_work.replayed(follows=proposals > 0)) is not None:
             return done
-        output.tell("\n".join(map(plain, price_lines(priced_work.spent, proposals, most))))
+        lacking = f"Lacking in {file}: " if file.exists() else ""
+        output.tell(lacking + "\n".join(map(plain, price_lines(priced_work.spent, proposals, most))))
         check_keys()
         output.confirm("Send these requests?", self.yes, "sent")
         with output.progress("calls", min(most, expected)) as update:
@@ -292,7 +294,7 @@ def priced(spent: Sequence[Spent], proposals: int = 0, most: int | None = None) 
 def run(
     sources: Annotated[list[str], argument("SOURCE", "Logs, real, beam:PATH, locomo:PATH.", parser=options.read_place)],
     *,
-    budget: options.Budget = 16_000,
+    budget: options.Budget = None,
     arms: Annotated[str | None, option("A[,B]", "ours, extractive, tail, masking, cliff.")] = None,
     fail_under: Annotated[str | None, option("A=X", "Fail unless reached, as held=0.6,laws=0.")] = None,
     out: options.ReportFolder = Path("eval-report"),
@@ -320,9 +322,10 @@ def run(
     if dataset.recording is not None:
         if any((own.config, own.prompts, own.summarizer, own.model)):
             raise InputError("recorded answers belong to their own settings; `tune` compares prompts on these sessions")
-        chosen = [Arm(name) for name in names]
+        chosen, views = [Arm(name) for name in names], ""
     else:
-        settings = replace(own.load(), max_tokens=budget)
+        settings = own.load(max_tokens=budget)
+        views = f" in {settings.max_tokens:,} tokens"
         made = {"ours": settings, "extractive": replace(settings, summarizer="extractive", model=None)}
         names = names or ["ours", "tail", "masking"]
         names = names if names[0] in made else ["ours", *(name for name in names if name != "ours")]
@@ -332,7 +335,7 @@ def run(
 
     def measure(replies: Cassette | None) -> Report:
         logs, doing = len(dataset.logs), "Measuring" if replies is None else DOING[replies.mode]
-        with output.progress("sessions", logs, f"{doing} {counted(logs, 'session')}.", measured.plays) as update:
+        with output.progress("sessions", logs, f"{doing} {counted(logs, 'session')}{views}.", measured.plays) as update:
             return measured.report(replies, update)
 
     if own.dry_run and not measured.models:
@@ -377,7 +380,7 @@ def ask(
     log: Annotated[Path, argument("LOG", "A transcript with one session.", parser=options.read_path)],
     *,
     judge_model: Annotated[str | None, option("M", "Answers and marks; not --model.")] = None,
-    budget: options.Budget = 16_000,
+    budget: options.Budget = None,
     share: Annotated[float, _SHARE] = 1.0,
     questions: Annotated[int | None, option("N", "Questions to write. Default: 20.", min=1, max=60)] = None,
     arms: Annotated[str | None, option("A[,B]", "Default: ours,extractive,compact,tail.")] = None,
@@ -403,19 +406,17 @@ def ask(
         raise holds_no_message(log, own.format)
     for line in output.told_lines(found.unreadable):
         output.tell(line)
-    settings = own.load(call_timeout=300.0)  # the log is long, and so is what is marked
+    settings = own.load(max_tokens=budget, call_timeout=300.0)  # the log is long, and so is what is marked
     own.need_model(settings)
-    if judge_model is None:
+    if judge_model in (None, settings.model):
         raise InputError("--judge-model: name the model that marks the answers, another than the one that asks")
-    if judge_model == settings.model:
-        raise InputError("--judge-model: name another model than the one that writes questions, or it marks its own")
-    judge = replace(settings, model=judge_model)
+    judge, tokens = replace(settings, model=judge_model), int(settings.max_tokens)
 
     def answer(replies: Cassette) -> bool | None:
         with TemporaryDirectory() as scratch, output.progress("logs", 1, "", 2):
             to = Path(scratch) if replies.mode == "forecast" else out
             messages = [replies.scrub(message) for message in found.messages]
-            recording = with_own_case(out, log, messages, cut=share, budget=budget, own=settings, to=to)
+            recording = with_own_case(out, log, messages, cut=share, budget=tokens, own=settings, to=to)
             held = len(recording.at(recording.cases[0]).questions)
             if replies.mode == "forecast" and held and questions not in (None, held):
                 output.tell(f"--questions: the {held} that {plain(out)} holds are asked; for others name another --out")
@@ -469,10 +470,11 @@ def shown(
     parts.append(f"{took}. Each with what every view said: {page}")
 
     # The exit status: gates, laws where no gate is about them, and whether anything was measured.
-    tests = [("gates", one.name, one.words, not one.passed) for one in checked]
+    tests: list[Any] = [("gates", one.name, one.words, not one.passed) for one in checked]
     if "laws" not in (gates or {}):
         tests.append(("laws", report.first, f"{broken or 0:.0f} broken", bool(broken)))
     tests.append(("questions", "something was measured", f"{asked:,} questions", not asked))
+    tests += [("left out", *one.partition(": ")[::2], None) for one in report.left_out]
     write_junit(junit, "eval run", tests)
     status = Status.LAW_BROKEN if any(bad for *_, bad in tests) else Status.OK
     return Result(report.document(checked), parts, status, output.told_lines(report.left_out, notes=report.notes))
@@ -488,7 +490,7 @@ def tune(
     prompt: Annotated[list[Path] | None, options.path("PATH", "A prompt to try; repeatable.", "--prompt")] = None,
     propose: Annotated[int, option("N", "Prompts that the model writes.", min=0, max=1_000)] = 0,
     optimizer: Annotated[Literal["model", "gepa"], option("NAME", "What proposes: model or gepa.")] = "model",
-    budget: options.Budget = 16_000,
+    budget: options.Budget = None,
     held_out: Annotated[float, option("X", "Share to judge by only, 0.1 to 0.9.", min=0.1, max=0.9)] = 0.5,
     judge_model: Annotated[str | None, option("M", "Compares right answers, where logs have any.")] = None,
     cassette: CassettePath = None,
@@ -509,7 +511,7 @@ def tune(
     from summarizing_context.evaluation.report import MIN_SESSIONS
 
     started = time.perf_counter()
-    settings = replace(own.load(), max_tokens=budget)
+    settings = own.load(max_tokens=budget)
     own.need_model(settings)
     number = propose or (20 if optimizer == "gepa" else 0)
     if not prompt and not number:
@@ -531,9 +533,8 @@ def tune(
         trial = trials.Trial(dataset, start, settings, replies, held_out=held)
         judges = len({log.session for log in trial.judging.logs})
         if replies.mode == "forecast" and judges < MIN_SESSIONS:  # before anything is paid for
-            few = f"judged by {counted(judges, 'session')}: fewer than {MIN_SESSIONS} tell no sure difference"
-            output.tell(few)
-        doing = f"{DOING[replies.mode]} {counted(count, 'prompt')}."
+            output.tell(f"judged by {counted(judges, 'session')}: fewer than {MIN_SESSIONS} tell no sure difference")
+        doing = f"{DOING[replies.mode]} {counted(count, 'prompt')} in views of {settings.max_tokens:,} tokens."
         with output.progress("replays", trial.replays(count), doing, 1) as trial.watch:
             return trial, trials.tune(trial, tries, proposed, judge)
 
@@ -586,8 +587,7 @@ _Name = Annotated[str, argument("NAME", "segment/v3, or segment for the newest v
 @command(_PROMPTS, name="list")
 def list_prompts(prompts: options.PromptsPath = None) -> Result:
     """List all prompts with the tokens that their fixed text costs in every request."""
-    root = _root(prompts)
-    found = [_described(load(name, root=root)) for name in names(root)]
+    found = [_described(load(name, root=root)) for name in names(root := _root(prompts))]
     rows = [{**one, "hash": one["hash"][:12], "about": dim(one["about"])} for one in found]
     columns = {"purpose": "purpose", "#version": "version", "#tokens": "fixed_tokens", "hash": "hash", "about": "about"}
     shown = table("Prompts", columns, rows, wide="about")
@@ -602,8 +602,7 @@ def show(name: _Name, prompts: options.PromptsPath = None) -> Result:
     Examples:
         prompts show segment > mine.md
     """
-    prompt = find(name, _root(prompts))
-    about = _described(prompt)
+    about = _described(prompt := find(name, _root(prompts)))
     told = [plain(f"{about['name']}: {about['about']} {about['fixed_tokens']} tokens by {ESTIMATE}.")]
     whole = {"placeholders": sorted(prompt.placeholders), "text": prompt.text}
     return Result({**about, "token_counter": ESTIMATE, **whole}, [prompt.text], remarks=told)

@@ -390,7 +390,8 @@ class Recording:
     @classmethod
     def open(cls, folder: Path) -> Recording:
         """Read a folder. Raise `TranscriptError` naming the file that cannot be read."""
-        found = cls(folder, read_file(folder / CASES, dict[Literal["case"], list[Case]]).get("case", []))
+        cases = read_file(folder / CASES, dict[Literal["case"], list[Case]]).get("case", [])
+        found = cls(folder, [msgspec.structs.replace(one, session=one.session or one.name) for one in cases])
         if (folder / _SETTINGS).exists():
             prompts = folder / _PROMPTS if (folder / _PROMPTS).is_dir() else None
             values = read_file(folder / _SETTINGS, dict[str, Any])
@@ -436,10 +437,9 @@ def read_file(path: Path, kind: Any) -> Any:
         raise TranscriptError(f"{path}: cannot be read ({error.strerror}); name a folder with a {CASES}") from error
     except ValueError as error:
         line = re.search(r"at line (\d+)", str(error))  # of TOML; else it is one JSON value
-        raise TranscriptError(
-            f"{path}:{line[1] if line else 1}: holds something else than it should ({error}); bring the file back, or "
-            "delete it and record again: replies that are kept in the cassette are not sent again"
-        ) from error
+        why = f"holds something else than it should ({error}); bring the file back, or delete it and record again"
+        kept = "replies that are kept in the cassette are not sent again"
+        raise TranscriptError(f"{path}:{line[1] if line else 1}: {why}: {kept}") from error
 
 
 def with_own_case(
@@ -500,7 +500,7 @@ def indented(document: Any) -> bytes:
 def recorded(recording: Recording) -> Dataset:
     """Return the cases of recorded answers, each as a session of its own."""
     logs = [
-        Log(case.name, case.drawn_as, partial(recording.messages, case), partial(_recorded_case, recording, case))
+        Log(case.name, case.session, partial(recording.messages, case), partial(_recorded_case, recording, case))
         for case in recording.cases
     ]
     return Dataset(recording.folder.resolve().name, logs, [], recording)

@@ -301,15 +301,15 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
         return gates
 
     def compare(self, old: Report) -> list[tuple[str, str, Interval, bool]]:
-        """Return arm, what is compared, the change since an older run, and if that is surely worse, as arms without
-        this package never are. Raise `SettingsError` where the runs share no question."""
+        """Return for arms with this package what is compared, the change since an older run, and if that is surely
+        worse. Raise `SettingsError` where the runs share no question."""
         found: list[tuple[str, str, Interval, bool]] = []
-        for arm in (name for name in self.arms if name in old.arms):
-            for name in ("all", *self.categories, ABSENT):
-                change = paired(self.points(arm, "", name), old.points(arm, self.metric, name))
+        for arm in (name for name in self.arms if name in old.arms and name not in OTHERS):
+            scores = [(metric, metric, "all") for metric in self.metrics]
+            for said, metric, name in scores + [(name, self.metric, name) for name in (*self.categories, ABSENT)]:
+                change = paired(self.points(arm, metric, name), old.points(arm, metric, name))
                 if change is not None:
-                    worse = arm not in OTHERS and change.has_ends and change.high < 0
-                    found.append((arm, self.metric if name == "all" else name, change, worse))
+                    found.append((arm, said, change, change.has_ends and change.high < 0))
             before, after = old.figure(arm, "laws"), self.figure(arm, "laws")
             if before is not None and after is not None:
                 rise = after - before
@@ -454,15 +454,16 @@ def read_bounds(bounds: Bounds, *, is_marked: bool, own: Sequence[str] = (), whe
     return found
 
 
-def write_junit(file: Path | None, name: str, results: Sequence[tuple[str, str, str, bool]]) -> None:
-    """Write results as JUnit XML where a file is named: class, test, words, and whether it failed."""
+def write_junit(file: Path | None, name: str, results: Sequence[tuple[str, str, str, bool | None]]) -> None:
+    """Write results as JUnit XML where a file is named: class, test, words, if it failed (None: it was skipped)."""
     if file is None:
         return
-    failed = sum(bad for *_, bad in results)
-    suite = xml.Element("testsuite", name=name, tests=str(len(results)), failures=str(failed), errors="0", skipped="0")
-    for group, test, words, bad in results:
+    bad = Counter(each for *_, each in results)
+    counts = {"tests": len(results), "failures": bad[True], "errors": 0, "skipped": bad[None]}
+    suite = xml.Element("testsuite", {"name": name, **{what: str(count) for what, count in counts.items()}})
+    for group, test, words, is_bad in results:
         case = xml.SubElement(suite, "testcase", classname=f"{name}.{group}", name=test, time="0")
-        xml.SubElement(case, "failure", message=words) if bad else xml.SubElement(case, "system-out")
-        case[0].text = words
+        kind = {True: "failure", None: "skipped", False: "system-out"}[is_bad]
+        xml.SubElement(case, kind, {} if is_bad is False else {"message": f"{test}: {words}"}).text = words
     xml.indent(suite)
     write_private(file, xml.tostring(suite, encoding="utf-8", xml_declaration=True))

@@ -305,7 +305,7 @@ class Run:
                     evidence.append((at, next(filter(None, map(text.excerpt, one.values)), begin)))
                 asked_for = one.id, one.question, found, one.category, one.answer, list(one.values), evidence
                 if found:
-                    part["asked"].append(Asked(case.drawn_as, case.name, *asked_for))
+                    part["asked"].append(Asked(case.session, case.name, *asked_for))
         if not (refused or any(questions for _, questions in cases)):
             size = int(cases[0][0].budget if cases else first.max_tokens)
             few = f"nothing is asked about it in a budget of {size:,}; take a smaller one or a longer log"

@@ -25,7 +25,7 @@ from summarizing_context.evaluation.cassettes import Cassette, RecordedModel, Re
 from summarizing_context.evaluation.datasets import Dataset
 from summarizing_context.evaluation.report import Pair, Report, Tuning, by_session, paired
 from summarizing_context.evaluation.run import Arm, Run
-from summarizing_context.evaluation.views import Text, clipped, text_of
+from summarizing_context.evaluation.views import THINKS, Text, clipped, joined, parts_of
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.models import load_models
 from summarizing_context.settings import Settings
@@ -242,8 +242,9 @@ def tune(
             wanted = (one for one in asked if any(first <= place < stop for place, _ in one.evidence))
             needed = list(dict.fromkeys(value for one in wanted for value in one.values))
             keeps = [[value for value in needed if Text([text]).holds(value)] for text in (was, said)]
-            shown = map(trial.cassette.scrub, messages[first:stop])
-            source = "\n\n".join(clipped(text_of([message]), 1_200) for message in shown)
+            scrubbed, reads = map(trial.cassette.scrub, messages[first:stop]), trial.settings.summarize_thinking
+            shown = ([one for one in parts_of(each) if reads or one.label != THINKS] for each in scrubbed)
+            source = "\n\n".join(clipped(joined(each), 1_200) for each in shown if each)
             of_log.append(Pair(log.name, first, stop, clipped(source, 12_000), was, said, needed, *keeps))
         pairs += sorted(of_log, key=change, reverse=True)[:2]
     tuning = Tuning(

@@ -64,13 +64,8 @@ class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     budget: int  # tokens of our view
     source: str
     licence: str
-    session: str = ""  # cases of one session count as one in intervals; else each case is one
+    session: str = ""  # cases of one session count as one in intervals; a file need not name it where it has one
     tokens: int = 0  # of the other arms' views, which then stay as they were read; 0 for as many as ours has
-
-    @property
-    def drawn_as(self) -> str:
-        """The session that it counts for in intervals."""
-        return self.session or self.name
 
 
 class Played(NamedTuple):

@@ -266,7 +266,7 @@ class SessionStore(Protocol):
         """Make the log its own first `keep` entries followed by `entries`, count the replacement, and forget the
         activation states and the places of summaries. The old log stays readable to the store (undo, fork) until
         `purge`, which also ends uses of summaries that were not noted since. Where `present` is given, it is made a
-        checkpoint first, and returned, with the errors of `save_checkpoint`."""
+        checkpoint first, and returned, with the errors of `save_checkpoint`. Fewer entries than `keep` are refused."""
 
     async def save_activation(
         self, session_id: str, provider_key: str, state: bytes, made: NewActivation | None = None

@@ -41,7 +41,7 @@ class Refusal(StrEnum):
     ERROR_TEXT = "the reply is a provider's error text"
     DECLINED = "the model declined to summarize"
     ECHO = "the reply repeats what it was given"
-    OVER_CAP = "the reply is much longer than the cap"
+    OVER_CAP = "the reply is more than half longer than the cap that its request states"
     OVER_PART = "the reply is too large a part of its source"
     UNSUPPORTED = "the reply holds literals that its source does not"
     NO_ITEMS = "the reply lists no memories in the form that was asked for"

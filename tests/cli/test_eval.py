@@ -131,6 +131,7 @@ def test_a_worse_run_is_told_and_is_exit_status_1(run: Runner, tmp_path: Path):
     assert (told.document["worse"], told.status) == (True, 1)
     assert "ours: max_tokens was 3000 in the old run, 8000 in the new one" in told.err
     assert re.findall(r"(\w+): its views have [\d,]+ tokens, in the old run [\d,]+", told.err) == ["ours"]
+    assert {(one["arm"], one["what"]) for one in told.document["changes"]} >= {("ours", "held"), ("ours", "evidence")}
     assert ElementTree.parse(tmp_path / "compare.xml").getroot().get("failures") != "0"
     better = run("eval", "compare", worse, old)
     assert (better.status, "The new run is not surely worse." in better.out) == (0, True)
@@ -162,6 +163,7 @@ def test_a_gate_for_ci_is_the_exit_status_and_a_file(run: Runner, folder: Path, 
     for gate in ((), ("--fail-under", "evidence=0.1")):  # where nothing was measured nothing passes
         ran = run("eval", "run", *place, "--budget", "900k", *gate)
         assert (ran.status, "Nothing was measured" in ran.out) == (1, True)
+        assert ElementTree.parse(tmp_path / "a.xml").getroot().get("skipped") == str(len(list(folder.iterdir())))
 
 
 RULE = "Always give distances in kilometres when I ask about routes."
@@ -235,6 +237,16 @@ def test_a_missing_key_is_named_before_all_is_priced(run: Runner, folder: Path, 
     ran = run(*asked, "--yes")
     assert (ran.status, "OPENAI_API_KEY" in ran.err, "Pricing" in ran.err) == (2, True, False)
     assert run(*asked, "--dry-run").status == 0  # a price needs none
+    (tmp_path / "given.jsonl").touch()  # where replies are given, those that are missing are what is wrong
+    assert f"Lacking in {tmp_path / 'given.jsonl'}: " in run(*asked, "--cassette", tmp_path / "given.jsonl").err
+
+
+@pytest.mark.parametrize("command", ["eval run", "tune --propose 1 --model m --dry-run", "replay"])
+def test_views_have_the_tokens_of_the_users_settings(run: Runner, folder: Path, tmp_path: Path, command: str):
+    (tmp_path / "own.toml").write_text("[summarizing_context]\nmax_tokens = 3_000\n", encoding="utf8")
+    out = () if command == "replay" else ("--out", tmp_path / "report")
+    said = [run(*command.split(), folder, *out, *more).err for more in ((), ("--config", tmp_path / "own.toml"))]
+    assert ("16,000 tokens" in said[0], "3,000 tokens" in said[1]) == (True, True)
 
 
 def test_a_recording_is_replayed_with_tables_and_reports(run: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

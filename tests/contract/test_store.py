@@ -60,6 +60,7 @@ async def test_a_session_has_one_writer(path):
             assert raised.value.pid == os.getpid()
         await other.claim("another")
         await writer.append("s", numbered(2), nothing)
+        made = await writer.save_checkpoint("s", base.Present(0, 2, None, []))
         (kept,) = await base.keep_memories(writer, OWN, [base.NewMemory("Mine.", {})])
         edits = (
             lambda held, _: held.update(x=memory("Of another host.")),
@@ -72,6 +73,8 @@ async def test_a_session_has_one_writer(path):
             lambda: other.save_activation("s", "p", b"state"),
             lambda: other.save_pins("s", "pins", nothing),
             lambda: other.save_checkpoint("s", base.Present(0, 2, None, [])),
+            lambda: other.delete_checkpoint("s", made.id),
+            lambda: writer.replace("s", 3, [], nothing),  # more than there is
             *(lambda edit=edit: other.edit_memories(OWN, edit) for edit in edits),
         ):
             with pytest.raises(StoreError):
@@ -85,7 +88,7 @@ async def test_a_session_has_one_writer(path):
         assert [one.content for one in await writer.memories(OF_ALL)] == ["Ours."]
         found = await writer.load("s")
         assert (len(found.entries), found.activations, found.pins) == (2, [], "")
-        assert await writer.checkpoints("s") == []
+        assert await writer.checkpoints("s") == [made]
 
 
 async def test_a_session_keeps_its_project_until_a_claim_names_another(tmp_path):

@@ -57,6 +57,7 @@ async def test_what_a_checkpoint_kept_comes_back_in_forks_and_by_a_restore_which
         await store.append("s", numbered(2), nothing)
         await store.append("t", entries("of another"), nothing)
         await store.save_pins("s", "pins of then", nothing)
+        await store.save_activation("s", "p", b"state", NewActivation(1, "figures"))
         await store.save_summary("s", key(1), summary("text"), (0, 1))
         made = await store.save_checkpoint("s", Present(0, 2, "mark", SHOWN))
         await store.fork("s", made.id, "early")
@@ -74,6 +75,7 @@ async def test_what_a_checkpoint_kept_comes_back_in_forks_and_by_a_restore_which
             assert list(found.activations) == SHOWN
             assert [one.facts for one in found.entries] == [b"found out", b"facts of m1"]
         assert ((await store.load("s")).log_version, present.name, present.seq) == (2, "before", 2)
+        assert [len((await store.load(name)).history) for name in ("s", "fork")] == [1, 0]
         before = await store.load_checkpoint("s", "before")
         assert (texts(before), before.pins) == (["m0", "other"], "pins of now")
         assert await store.summaries_of("early") == {key(1): (summary("text"), (0, 1))}

@@ -5,6 +5,7 @@ import random
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -224,9 +225,11 @@ async def test_vectors_are_kept_and_compared_with_those_of_their_length(settings
         await store.claim(SCOPE.session_id)
         id = (await base.keep_memories(store, SCOPE, [base.NewMemory("kitten", {})]))[0].id
         number = int(id[1:])
-        await vectors.save("memories", {number: ONE})
-        await store.edit_memories(SCOPE, lambda held, _: held.pop(id))
-        assert await vectors.near("memories", [number], ONE) == {}
+        other_words = lambda held, _: held.update({id: replace(held[id], content="cat")})  # noqa: E731
+        for edit in (other_words, lambda held, _: held.pop(id)):
+            await vectors.save("memories", {number: ONE})
+            await store.edit_memories(SCOPE, edit)
+            assert await vectors.near("memories", [number], ONE) == {}
     async with vectors_of(settings) as (_, vectors):
         await vectors.save("memories", {number + 1: OTHER})
         assert await vectors.near("memories", [number, number + 1], OTHER) == {number + 1: pytest.approx(1.0)}

@@ -230,7 +230,7 @@ def test_recorded_answers_are_scored_by_their_marks_and_a_missing_reply_is_told(
     half = Run(dataset=dataset).report()
     assert sum(half.points("ours").values()) == 2
     assert (half.figure("ours", "wrong"), half.score("ours").sessions) == (0, 1)
-    assert recording.cases[0].drawn_as == "heating"
+    assert recording.cases[0].session == "heating"
     # Views of other summaries were not read; where a summary is missing, there is no view.
     changed(recording, "read_celsius divided by 100", "it divided by 100")
     other = Run(dataset=dataset).report()

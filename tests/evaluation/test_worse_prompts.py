@@ -40,7 +40,7 @@ WORSE = ("drops errors", "drops values", "too short")
 
 
 def test_it_is_complete_small_and_licensed_and_each_question_has_an_answer_from_before_the_cut():
-    assert 12 <= len({case.drawn_as for case in RECORDING.cases}) < len(RECORDING.cases)  # long ones are cut twice
+    assert 12 <= len({case.session for case in RECORDING.cases}) < len(RECORDING.cases)  # long ones are cut twice
     assert len({case.source for case in RECORDING.cases}) >= 5
     for case in RECORDING.cases:
         assert case.licence == "MIT"

@@ -478,7 +478,9 @@ class RelationalStore:
 
         def work(connection: Connection) -> Checkpoint | None:
             made = None if present is None else _keep(connection, session_id, present)
-            put_in_place(connection, session_id, head_of(connection, session_id).cut(keep), new)
+            if (head := head_of(connection, session_id)).stop < keep:
+                raise StoreError(f"{self.name}: {keep} messages cannot be kept of {head.stop}")
+            put_in_place(connection, session_id, head.cut(keep), new)
             return made
 
         return await self.write(session_id, work, committed)
