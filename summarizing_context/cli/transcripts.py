@@ -317,8 +317,7 @@ def run(
     from summarizing_context.evaluation.run import Arm, Run
 
     started, names, dataset = time.perf_counter(), listed(arms), Dataset.load(*sources, format=own.format)
-    is_marked = dataset.recording is not None
-    gates = read_bounds(fail_under or "", is_marked=is_marked, where="--fail-under")  # before anything is paid for
+    gates = read_bounds(fail_under or "", is_marked=dataset.recording is not None, where="--fail-under")  # first
     if dataset.recording is not None:
         if any((own.config, own.prompts, own.summarizer, own.model)):
             raise InputError("recorded answers belong to their own settings; `tune` compares prompts on these sessions")
@@ -369,10 +368,11 @@ def compare(
     verdict = f"The new run is {'surely' if is_worse else 'not surely'} worse."
     if not is_worse and all(one["change"]["sessions"] < MIN_SESSIONS for one in changes):
         verdict = f"Too few sessions to tell whether the new run is worse; at least {MIN_SESSIONS} are needed."
-    remarks = [plain(one) for one in after.differences(before)]
     parts: list[RenderableType] = [table("New against old", ("arm", "what", "change"), rows, fold=True), verdict]
     document = {"worse": is_worse, "verdict": verdict, "changes": changes}
-    return Result(document, parts, Status.LAW_BROKEN if is_worse else Status.OK, remarks)
+    return Result(
+        document, parts, Status.LAW_BROKEN if is_worse else Status.OK, [*map(plain, after.differences(before))]
+    )
 
 
 @command(_EVAL)
@@ -409,7 +409,7 @@ def ask(
     settings = own.load(max_tokens=budget, call_timeout=300.0)  # the log is long, and so is what is marked
     own.need_model(settings)
     if judge_model in (None, settings.model):
-        raise InputError("--judge-model: name the model that marks the answers, another than the one that asks")
+        raise InputError("--judge-model: name another model than the one that asks: it marks the answers")
     judge, tokens = replace(settings, model=judge_model), int(settings.max_tokens)
 
     def answer(replies: Cassette) -> bool | None:
@@ -587,7 +587,8 @@ _Name = Annotated[str, argument("NAME", "segment/v3, or segment for the newest v
 @command(_PROMPTS, name="list")
 def list_prompts(prompts: options.PromptsPath = None) -> Result:
     """List all prompts with the tokens that their fixed text costs in every request."""
-    found = [_described(load(name, root=root)) for name in names(root := _root(prompts))]
+    root = _root(prompts)
+    found = [_described(load(name, root=root)) for name in names(root)]
     rows = [{**one, "hash": one["hash"][:12], "about": dim(one["about"])} for one in found]
     columns = {"purpose": "purpose", "#version": "version", "#tokens": "fixed_tokens", "hash": "hash", "about": "about"}
     shown = table("Prompts", columns, rows, wide="about")

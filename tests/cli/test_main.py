@@ -191,7 +191,7 @@ eval run real                                                 | stands in a chec
 eval run {log} --arms ours,nothing                            | there is no arm 'nothing'
 eval run {log} --format gemini --out {none} --model m --dry-run | a content without a list of parts
 eval ask {log} --format gemini --model m --judge-model n      | a content without a list of parts
-eval ask {log} --model m                                      | --judge-model: name the model
+eval ask {log} --model m                                      | --judge-model: name another model
 tune {log} --format gemini --model m --propose 2              | a content without a list of parts
 eval run {log} --dry-run                                      | without a model nothing is sent
 eval compare {mine} {mine}                                    | is not the report of a run
