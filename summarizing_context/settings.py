@@ -365,7 +365,8 @@ class Settings:
     # `importance` also keeps important groups verbatim. `truncate` only states how much is left out.
     strategy: Strategy = "hierarchical"
     model: ModelName | None = None  # Model of the provider that makes the summaries.
-    # Address of that provider, for any compatible server; else that of `OPENAI_BASE_URL` or `ANTHROPIC_BASE_URL`.
+    # Address of that provider, for any compatible server; else that of `OPENAI_BASE_URL` or `ANTHROPIC_BASE_URL`. With
+    # another model or address a session is summarized again, for it may be another model of the same name.
     base_url: Address | None = None
     # Key of that provider. `OPENAI_API_KEY` or `ANTHROPIC_API_KEY` also hold it.
     api_key: Key | None = field(default=None, repr=False)

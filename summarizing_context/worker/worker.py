@@ -202,11 +202,12 @@ class Worker:
         await self._find(Node.leaves(0, len(self.log.segments)))
         if self.read_only:  # who only looks need not know how they were made
             used = await guarded(self.store.summaries_of(self.settings.session_id)) or {}
-            known = {place: one for one, place in used.values() if place is not None and one.rank == 0}
-            for at, segment in enumerate(self.log.segments):
-                if segment.parts == 1 and (one := known.get((segment.start, segment.stop))) is not None:
-                    maker: Maker = "model" if one.input_tokens else "extractive"
-                    self.summaries.add(Node(at, at + 1), self.log.hashes[at], one.text, maker)
+            known = {key.range_hash: one for key, (one, _) in used.items()}
+            for at, name in enumerate(self.log.hashes):
+                want = Want(Node(at, at + 1), name)
+                keys = (self._key(want, by_model=each).range_hash for each in (True, False))
+                for one in (known[key] for key in keys if key in known):  # the first stays
+                    self.summaries.add(want.node, name, one.text, "model" if one.input_tokens else "extractive")
         for merges in merges_below(self.summaries.needed_merges()):
             await self._find(merges)
 
@@ -395,7 +396,7 @@ class Worker:
     def _prepare(self, node: Node, key: SummaryKey) -> Callable[[], SummaryJob]:
         """Take now what a job is made from, and return what makes it, in any thread, while the log may change."""
         recipe, is_merge, (purpose, cap) = self.recipe, node.width > 1, self._purpose(node)
-        entries, asked = self.summaries.entries(node), self._asked_before(node)
+        entries, asked = self.summaries.entries(node), self._asked_before(node, recipe.maker == "model")
         sources = [] if is_merge else [self.log.source(node.start, self._sources)]
         for child in node.children:
             text = self.summaries.merged_text(child)
@@ -428,10 +429,10 @@ class Worker:
 
         return job
 
-    def _asked_before(self, node: Node) -> list[Entry]:
+    def _asked_before(self, node: Node, by_model: bool) -> list[Entry]:
         """Return what stands as context in the request for a segment: the opening request, and the newest words of a
         human before it."""
-        if node.width != 1 or self.recipe.maker != "model":
+        if node.width != 1 or not by_model:
             return []
         start, humans = self.log.segments[node.start].start, self.log.humans
         newest = bisect_left(humans, start)
@@ -442,10 +443,11 @@ class Worker:
         """Return what a node is asked for as, and the tokens that it may take in the room that views have now."""
         return ("rollup", self.summaries.merge_tokens) if node.width > 1 else ("segment", self.summaries.leaf_tokens)
 
-    def _key(self, want: Want) -> SummaryKey:
+    def _key(self, want: Want, *, by_model: bool | None = None) -> SummaryKey:
         """Return the key under which a summary is kept. A segment's names the context of its request, too, and the
         tokens that it may take only where the user set them: a room of another size shows what there is."""
-        (kind, most), asked = self._purpose(want.node), self._asked_before(want.node)
+        asked = self._asked_before(want.node, self.recipe.maker == "model" if by_model is None else by_model)
+        kind, most = self._purpose(want.node)
         context = "".join(entry.facts.content.hex() for entry in asked)
         most = most if kind == "rollup" else self.settings.summary_max_tokens or 0
         return SummaryKey(output_hash(want.hash + context) if asked else want.hash, self.recipe.hash_of(kind, most))

@@ -193,6 +193,18 @@ async def test_read_only_reads_views_and_refuses_changes(tmp_path: Path):
         assert (silent.jobs, reader.statistics().cache) == ([], CacheFigures()), "it has sent nothing"
 
 
+async def test_who_only_looks_sees_which_segments_have_a_summary_whatever_made_it(tmp_path: Path):
+    """Also those of the parts of a large message."""
+    log = [*session(messages=60), user(f"Read this: {'the tide rose at noon. ' * 3_000}"), *session(messages=20)]
+    async with opened(log, store=tmp_path / "run.db", summarizer=Counting()) as writer:
+        await writer.get_messages_for_request()
+        assert await writer.wait_idle(120)
+        made = writer.statistics()
+    async with opened(store=tmp_path / "run.db", read_only=True) as reader:
+        seen = reader.statistics()
+    assert (seen.summaries_ready, seen.lag_tokens) == (made.segments, 0) != (0, 0)
+
+
 async def test_other_segment_sizes_at_reopening_start_the_header_anew(tmp_path: Path):
     log, larger = session(messages=130), {"segment_min": 200, "segment_target": 400, "segment_max": 800}
     for one, two in (({}, larger), (larger, {})):

@@ -117,6 +117,9 @@ async def test_two_unnamed_clients_that_begin_alike_are_two_sessions_also_resume
             client.history = [{name: each[name] for name in each if name != "refusal"} for each in client.history]
             await client.step("and now?")
         told = await status(address)
+        await ChatAgent(address).step("step 0")  # one that is run again begins as they did, and takes neither's place
+        counts = sorted(one["messages"] for one in (await status(address))["sessions"])
+        assert (len(counts), counts[1:]) == (3, sorted(one["messages"] for one in told["sessions"]))
     assert [one["cost"] for one in told["sessions"]] == [None] * 2  # the price of this model is not known
     assert {record["activation"] for record in told["records"]} <= {None, "high_water"}
 

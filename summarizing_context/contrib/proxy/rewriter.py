@@ -183,7 +183,9 @@ class Rewriter:
             same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], both))
             if same and len(held) - 1 - same <= _ANCHOR and keys[same] == held[-1]:
                 return name
-        return base + digest_of("".join(keys).encode())[:12]
+        name = base + digest_of("".join(keys).encode())[:12]
+        taken = {*chats, *await self._stored()} if name in chats else ()  # it has gone on: this begins as it did
+        return next(one for one in (name, *(f"{name}-{number}" for number in range(2, 10_000))) if one not in taken)
 
     async def _stored(self) -> list[str]:
         """Return the names of the sessions in the store, that of the newest change first."""
