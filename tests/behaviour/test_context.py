@@ -196,7 +196,7 @@ async def test_read_only_reads_views_and_refuses_changes(tmp_path: Path):
 async def test_who_only_looks_sees_which_segments_have_a_summary_whatever_made_it(tmp_path: Path):
     """Also those of the parts of a large message."""
     log = [*session(messages=60), user(f"Read this: {'the tide rose at noon. ' * 3_000}"), *session(messages=20)]
-    async with opened(log, store=tmp_path / "run.db", summarizer=Counting()) as writer:
+    async with opened(log, store=tmp_path / "run.db", summarizer=Counting("own/1")) as writer:
         await writer.get_messages_for_request()
         assert await writer.wait_idle(120)
         made = writer.statistics()
