@@ -218,10 +218,9 @@ def _checked(content: object) -> str:
 def _checked_metadata(metadata: Any) -> dict[str, Any]:
     """Return a copy, made of JSON values."""
     try:
-        copied: dict[str, Any] = check_message({"role": "user", "content": "", "metadata": dict(metadata)})["metadata"]
+        return dict(check_message({"role": "user", "content": "", "metadata": dict(metadata)})["metadata"])
     except (TypeError, ValueError) as error:
         raise SettingsError(f"a memory's metadata is a mapping of JSON values; {error}") from error
-    return copied
 
 
 async def find_hits(session: Session, memory: Memory, query: str, scope: str, limit: int) -> list[SearchHit]:
