@@ -19,7 +19,7 @@ from summarizing_context.extraction.rules import Topic, rule_topic
 from summarizing_context.log.entries import Segment, Sources, prefix_hashes, range_hash
 from summarizing_context.messages.redaction import Redact, redact_reading, without_known_secrets
 from summarizing_context.messages.rendering import cut_results
-from summarizing_context.messages.text import cleaned, flat, split_prose, stems
+from summarizing_context.messages.text import cleaned, flat, shown, split_prose, stems
 from summarizing_context.stores.base import KeptMemory, MemoryScope, NewMemory, SummaryKey, keep_memories
 from summarizing_context.summarizers.base import Caller, SummaryJob, SummaryReply
 from summarizing_context.summarizers.resilience import RetrySchedule
@@ -186,7 +186,7 @@ class MemoryExtractor:
             metadata |= {name: text for name, text in told.items() if text}
             is_clear = not item.about or stems(item.about) <= stems(item.text)
             content = item.text if is_clear else f"{item.about}: {item.text}"
-            memories.append(NewMemory(content, metadata, until if max(item.message, first) < before else ""))
+            memories.append(NewMemory(shown(content), metadata, until if max(item.message, first) < before else ""))
         marks, again = [piece.mark for piece in pieces], first >= before
         kept = await keep_memories(self.store, self.scope, memories, gone, reader=reader, marks=marks, again=again)
         self.dropped += dropped

@@ -210,8 +210,8 @@ def _families(text: str) -> tuple[frozenset[str], frozenset[str]]:
 def _checked(content: object) -> str:
     if not isinstance(content, str) or not content.strip() or len(content) > _LONGEST:
         raise SettingsError(f"a memory is a text of 1-{_LONGEST:,} characters, not {type(content).__name__}")
-    if encodable(content) != content:
-        raise SettingsError("a memory holds half a character (a lone surrogate); leave it out")
+    if encodable(content) != content or "\0" in content:
+        raise SettingsError("a memory holds a NUL or half a character (a lone surrogate); leave it out")
     return content
 
 
