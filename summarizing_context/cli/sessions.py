@@ -407,7 +407,7 @@ def import_sessions(
                     told.append(dict(zip(("session", "messages", "new"), done, strict=True)))
                 except (OtherContentError, SessionInUseError) as error:
                     refused.append(str(error))
-                except (ValueError, KeyError, TypeError, MessageError) as error:
+                except (ValueError, KeyError, TypeError, AttributeError, MessageError) as error:
                     why = "this is no whole session, and nothing from here on was imported; export it again, and import"
                     raise InputError(f"{plain(file)}:{at}: {why} that: what is there already is continued") from error
                 update(output.counted(at, "session"), len(line))

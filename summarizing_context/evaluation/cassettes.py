@@ -28,7 +28,7 @@ import msgspec
 
 from summarizing_context import errors
 from summarizing_context.messages.reading import Message
-from summarizing_context.messages.redaction import redact_message
+from summarizing_context.messages.redaction import REDACTED, redact_message, without_known_secrets
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.models import dollars, load_models
 from summarizing_context.settings import PROVIDERS, Settings
@@ -42,31 +42,8 @@ from summarizing_context.summarizers.verification import readable
 Mode = Literal["replay", "record", "forecast"]
 T = TypeVar("T")
 
-REDACTED = "[secret]"
 _OTHER = "name another file, or correct the rights"
 LASTING = (Fault.KEY, Fault.NOT_FOUND, Fault.REQUEST, Fault.REDIRECT)  # a wrong key stays wrong
-# What is read before a secret is known is bounded: else a hostile text is read again from every start. Each pattern has
-# marks, of which any text that it fits holds one in lower case: few texts do, and looking for them is quick. No mark of
-# one that ignores case has an i: there, one without a dot is an i too.
-_KEYS = "-----begin sk- pk- rk- ghp_ gho_ ghu_ ghs_ ghr_ github_pat_ glpat- xox hf_ akia asia aiza eyj"
-_SECRETS = (
-    (
-        _KEYS.split(),
-        r"()(?:-----BEGIN [A-Z ]*PRIVATE KEY-----(?s:.*?)(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"
-        r"|\b(?:sk|pk|rk)-[A-Za-z0-9_-]{12,}"
-        r"|\b(?:gh[pousr]_|github_pat_|glpat-|xox[abprs]-|hf_)[A-Za-z0-9_-]{12,}"
-        r"|\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"
-        r"|\bAIza[A-Za-z0-9_-]{30,}"
-        r"|\beyJ[A-Za-z0-9_-]{8,2000}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?)",
-    ),
-    (["bearer", "bas"], r"(?i)\b((?:bearer|basic)\s+)(?=[^\s\"']{0,500}\d)[A-Za-z0-9._~+/=-]{12,}"),
-    (
-        ["author", "key", "token", "secret", "password"],
-        r"(?i)\b((?:authorization|x-api-key|api[-_ ]?key|access[-_]?token|auth[-_]?token|client[-_]?secret"
-        r"|secret[-_]?key|password)[\"']?\s{0,50}[:=]\s{0,50}[\"']?)(?=[^\s\"']{0,500}\d)[^\s\"'\[\],;]{12,}",
-    ),
-    (["://"], r"(?i)(\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@]{1,80}:)[^\s/@]{3,200}(?=@)"),
-)
 
 
 def scrubbed(text: str, secrets: Iterable[str] = ()) -> str:
@@ -74,11 +51,7 @@ def scrubbed(text: str, secrets: Iterable[str] = ()) -> str:
     text = readable(text)
     for secret in secrets:
         text = text.replace(secret, REDACTED)
-    for marks, pattern in _SECRETS:
-        lower = text.casefold()
-        if any(mark in lower for mark in marks):
-            text = re.sub(pattern, rf"\1{REDACTED}", text)
-    return text
+    return without_known_secrets(text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ import msgspec
 
 from summarizing_context.errors import MessageError, StoreCorruptError
 from summarizing_context.messages.media import measure_media
-from summarizing_context.messages.text import is_put_in, split_pieces, stand_between
+from summarizing_context.messages.text import cleaned, is_put_in, split_pieces, stand_between
 
 # -- what may enter
 
@@ -602,12 +602,12 @@ def _read(message: Message) -> tuple[Reading, list[_Fields]]:
 
 
 def searchable(message: bytes) -> str:
-    """Return the texts of a stored message; nothing for bytes that hold none.
+    """Return the texts of a stored message, without what colours a terminal; nothing for bytes that hold none.
 
     The index of a store is written by it, and forgets by it: another one needs another version of the schema.
     """
     try:
-        text = "\n".join(read_content(decode_message(message)).texts)
+        text = cleaned("\n".join(read_content(decode_message(message)).texts))
     except Exception:  # not JSON, or no message: written by other means
         return ""
     if text.isascii():  # known at once, where writing megabytes and reading them again holds up every other thread

@@ -137,17 +137,18 @@ def inert(text: str) -> str:
 
 _WORD = re.compile(r"[^\W_]+")
 UNSPACED = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\uac00-\ud7a3"  # Thai, Lao, Burmese, Khmer; Korean, for its particles
     "\u3040-\u312f\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"  # kana, Chinese characters
 )
 
 
 def indexed_words(text: str) -> str:
-    """Return a text as it is indexed: with spaces around letters of scripts that have none between words."""
+    """Return a text as it is indexed: letters in one form, with spaces around those that are words by themselves."""
     if text.isascii():
         return text
     # In pieces: spaces between the letters of megabytes, made at once, would hold every thread up.
-    return "".join(UNSPACED.sub(r" \g<0> ", text[at : at + 10_000]) for at in range(0, len(text), 10_000))
+    pieces = (unicodedata.normalize("NFKC", text[at : at + 10_000]) for at in range(0, len(text), 10_000))
+    return "".join(UNSPACED.sub(r" \g<0> ", piece) for piece in pieces)
 
 
 def search_words(text: str) -> Iterator[str]:
@@ -162,7 +163,7 @@ def search_words(text: str) -> Iterator[str]:
 def query_terms(query: str, most: int = 24) -> list[str]:
     """Return what a query asks for: each run without a space, and its words if several; of a pasted page the first."""
     terms: dict[str, None] = {}
-    for run in islice(re.finditer(r"\S+", unicodedata.normalize("NFC", query)), 1_000):
+    for run in islice(re.finditer(r"\S+", unicodedata.normalize("NFKC", query)), 1_000):
         words = [piece.lower() for word in _WORD.findall(run[0]) for piece in indexed_words(word).split()]
         if words:  # a word alone is one of its parts too
             terms |= dict.fromkeys([" ".join(words), *_parts(words)])

@@ -17,9 +17,9 @@ import anyio.to_thread
 from summarizing_context.errors import StoreError, SummarizerError, SummarizerNotReady
 from summarizing_context.extraction.rules import Topic, rule_topic
 from summarizing_context.log.entries import Segment, Sources, prefix_hashes, range_hash
-from summarizing_context.messages.redaction import Redact, redact_reading
+from summarizing_context.messages.redaction import Redact, redact_reading, without_known_secrets
 from summarizing_context.messages.rendering import cut_results
-from summarizing_context.messages.text import cleaned, flat, split_prose, stems
+from summarizing_context.messages.text import cleaned, flat, shown, split_prose, stems
 from summarizing_context.stores.base import KeptMemory, MemoryScope, NewMemory, SummaryKey, keep_memories
 from summarizing_context.summarizers.base import Caller, SummaryJob, SummaryReply
 from summarizing_context.summarizers.resilience import RetrySchedule
@@ -48,6 +48,7 @@ class MemoryExtractor:
         self.worker, self.log, self.clock, self.redact = worker, worker.log, worker.clock, redact
         self.scope = MemoryScope(worker.settings.project, worker.settings.session_id)
         self.store, self.caller = worker.store, worker.caller if worker.recipe.maker == "model" else None
+        self._reader = "rules" if self.caller is None else "model"  # as the store knows what was read
         self._retries = RetrySchedule(worker.settings.breaker_cooldown)
         self._task: asyncio.Task[None] | None = None
         self._closed = False
@@ -57,16 +58,12 @@ class MemoryExtractor:
 
     def forget(self) -> None:
         """The log was replaced: nothing of it has been read."""
-        self._before = len(self.log), ""  # what was said before this opening: entries, and when at the latest
+        self.before = len(self.log), ""  # what was said before this opening: entries, and when at the latest, ISO 8601
         self._is_new = True  # nothing is known yet of what was read of the log
         self._stops: dict[int, int] = {}  # by leaf: the entry up to which it was read
         self._first = 0  # leaves before it were read
         self._asked = 0  # entries before it are to be read now
         self._sources = Sources(self.worker.recipe.redact, numbered=True, thinking=self.log.settings.summarize_thinking)
-
-    def opened(self, stop: int, updated_at: str) -> None:
-        """The log held so many entries when it was opened, the last of that time (ISO 8601, UTC)."""
-        self._before = stop, updated_at
 
     def read_to_end(self) -> None:
         """Read all that stands in closed groups, in the background."""
@@ -94,7 +91,7 @@ class MemoryExtractor:
             await self.close()
             try:
                 if not is_read and not self._is_new and (pieces := list(self._wanted())):
-                    self.caller = None
+                    self.caller, self._reader = None, "rules"
                     await self._learn(pieces)
             except Exception as error:  # of what was left behind
                 self._fail(error)
@@ -103,10 +100,6 @@ class MemoryExtractor:
         self._closed = True
         if self._task is not None and self._task.cancel():
             await asyncio.wait({self._task}, timeout=0.5)
-
-    @property
-    def _reader(self) -> str:
-        return "rules" if self.caller is None else "model"
 
     def _segment(self, leaf: int) -> Segment:
         """Return a leaf; the last is what is in no segment yet."""
@@ -172,19 +165,19 @@ class MemoryExtractor:
         if self._is_new:  # replaced meanwhile
             return await self._recall()
         for leaf, stop in map(marks.__getitem__, known):
-            if stop <= self._before[0]:
+            if stop <= self.before[0]:
                 self._stops[leaf] = max(stop, self._stops.get(leaf, 0))
         return True
 
     async def _learn(self, pieces: Sequence[_Piece]) -> None:
         read = self._read_by_rules(pieces) if self.caller is None else self._read_by_model(pieces[0], self.caller)
-        (before, until), stops, reader = self._before, self._stops, self._reader
+        (before, until), stops, reader = self.before, self._stops, self._reader
         items, gone, dropped = await read
         if stops is not self._stops:
             return  # the log was replaced meanwhile
         first = min(piece.start for piece in pieces)
         memories: list[NewMemory] = []
-        for item in items:
+        for item in (one for one in items if without_known_secrets(one.text) == one.text):
             metadata: dict[str, Any] = {"source": "session", "session_id": self.scope.session_id}
             metadata |= {"kind": item.kind, "said_by": item.said_by, "message": item.message, "quote": item.text}
             topic = rule_topic(item.text) if item.kind == "preference" and not item.about else Topic("", "")
@@ -193,7 +186,7 @@ class MemoryExtractor:
             metadata |= {name: text for name, text in told.items() if text}
             is_clear = not item.about or stems(item.about) <= stems(item.text)
             content = item.text if is_clear else f"{item.about}: {item.text}"
-            memories.append(NewMemory(content, metadata, until if max(item.message, first) < before else ""))
+            memories.append(NewMemory(shown(content), metadata, until if max(item.message, first) < before else ""))
         marks, again = [piece.mark for piece in pieces], first >= before
         kept = await keep_memories(self.store, self.scope, memories, gone, reader=reader, marks=marks, again=again)
         self.dropped += dropped
@@ -316,7 +309,7 @@ def _definitions(texts: Iterable[str], message: int) -> Iterator[Item]:
             verb, *rest = defined["relation"].lower().split()
             verb = "is" if verb == "are" else re.sub(r"(?<!i)s$", "", verb)  # without its ending
             subject, relation = defined["subject"], " ".join([verb, *rest])
-        if subject and not re.search(r"(?i)passw|secret|token|\bkey\b|\bpin\b", subject):
+        if subject and not re.search(r"(?i)pass(w|phrase)|credential|secret|token|\bkey\b|\bpin\b", subject):
             yield Item("fact", subject, sentence, message, HUMAN, relation)
 
 

@@ -210,18 +210,17 @@ def _families(text: str) -> tuple[frozenset[str], frozenset[str]]:
 def _checked(content: object) -> str:
     if not isinstance(content, str) or not content.strip() or len(content) > _LONGEST:
         raise SettingsError(f"a memory is a text of 1-{_LONGEST:,} characters, not {type(content).__name__}")
-    if encodable(content) != content:
-        raise SettingsError("a memory holds half a character (a lone surrogate); leave it out")
+    if encodable(content) != content or "\0" in content:
+        raise SettingsError("a memory holds a NUL or half a character (a lone surrogate); leave it out")
     return content
 
 
 def _checked_metadata(metadata: Any) -> dict[str, Any]:
     """Return a copy, made of JSON values."""
     try:
-        copied: dict[str, Any] = check_message({"role": "user", "content": "", "metadata": dict(metadata)})["metadata"]
+        return dict(check_message({"role": "user", "content": "", "metadata": dict(metadata)})["metadata"])
     except (TypeError, ValueError) as error:
         raise SettingsError(f"a memory's metadata is a mapping of JSON values; {error}") from error
-    return copied
 
 
 async def find_hits(session: Session, memory: Memory, query: str, scope: str, limit: int) -> list[SearchHit]:

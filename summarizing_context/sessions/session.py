@@ -329,7 +329,7 @@ class Session:
         await self._keep_derived(derived)
         await self.in_thread(partial(log.fill, entries))
         if self.learner is not None:
-            self.learner.opened(len(log), stored.updated_at)
+            self.learner.before = len(log), stored.updated_at
         log.version, log.loaded = stored.log_version, len(log)
         self.views.reopened = bool(stored.entries)
         self.views.system_rows.brought = stored.fixed_tokens

@@ -172,7 +172,7 @@ def _opened(path: Path) -> Iterator[sqlite3.Connection]:
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
             yield database
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter by a schema that is damaged
         fault = f"the database cannot be read ({error}); close OpenCode or copy it"
         raise TranscriptError(f"{path}:1: {fault}") from error
 

@@ -41,7 +41,7 @@ async def remember(path: Path, *texts: str) -> None:
 
 WRONG: dict[type[Exception], list[tuple[Any, ...]]] = {
     SettingsError: [
-        *(("store", content) for content in ("", "x" * 20_001, "half \ud83d")),
+        *(("store", content) for content in ("", "x" * 20_001, "half \ud83d", "a \0")),
         *(("store", "x", {"a": {1, 2}}), ("retrieve", 5), ("retrieve", "x", 0), ("forget", 9)),
     ],
     MemoryNotFoundError: [("update", "m99", "x"), ("forget", "nonsense")],
@@ -133,10 +133,16 @@ async def test_memories_that_are_near_enter_the_first_view_and_later_ones_at_an_
 
 
 async def test_what_the_user_ordered_is_extracted_when_the_session_ends(tmp_path: Path):
-    log = [user("Never push to main. We decided to use PostgreSQL."), assistant("Understood.")]
-    async with opened(tmp_path, "a", memory_extract=True, log=log + session(3, 60, size=30)):
+    log = [
+        user("Never push to main. CI runs on Jenkins\ud83d now. We decided to use PostgreSQL."),
+        assistant("Understood."),
+    ]
+    key, told = "sk-" + "k1" * 10, "The credentials are ana:hunter2. Our webhook is at https://ana:hunter2@a.example."
+    secrets = [user(f"Always use the key {key}."), user(told)]  # remain in their session
+    async with opened(tmp_path, "a", memory_extract=True, log=log + secrets + session(3, 60, size=30)):
         pass
     async with opened(tmp_path, "b") as context:
+        assert await context.memory.retrieve(f"{key} ana hunter2") == []
         found = await context.memory.retrieve("may I push to main?")
     assert "Never push to main" in found[0].content
     said = {"said_by": "user", "message": 0, "quote": "Never push to main.", "subject": "push to main"}

@@ -1,5 +1,6 @@
 """A session in its store has one writer; it is exported from any store and imported into any other."""
 
+import json
 import signal
 import subprocess
 import sys
@@ -197,7 +198,8 @@ def test_an_import_goes_on_from_what_is_there_and_refuses_another_session_of_tha
     # what is no whole export is refused with its line
     path = tmp_path / "3.jsonl"
     whole = path.read_text()
-    for spoilt in (whole[: len(whole) // 2], "{}", "no JSON", "[]"):
+    edited = json.dumps({**json.loads(whole), "activations": [["", 5]]})
+    for spoilt in (whole[: len(whole) // 2], "{}", "no JSON", "[]", edited):
         path.write_text(spoilt)
         assert main(["sessions", "import", str(path), "--store", str(tmp_path / "c.db")]) == 2
         assert "3.jsonl:1: this is no whole session" in " ".join(capsys.readouterr().err.split())

@@ -238,7 +238,8 @@ CONTRADICTED = [
     ("Prefer single quotes.", "Prefer double quotes."), ("Always use port 8080.", "From now on always use port 9090."),
     ("Please always answer in French.", "From now on answer in German."), ("Always use tabs.", "Always use spaces."),
     ("Always write commit messages in English.", "going forward, write commit messages in Dutch"),
-    ("Always use Python 3.11.", "From now on use Python 3.12"),
+    ("Always use Python 3.11.", "From now on use Python 3.12"), ("Always use 2 spaces.", "Always use tabs."),
+    ("Always indent with two spaces.", "Always indent with 4 spaces."),
 ]  # fmt: skip
 BESIDE = [
     ("Never edit a.py.", "Never edit b.py."), ("Always answer in French.", "Always write commit messages in German."),
@@ -261,6 +262,7 @@ BESIDE = [
     ("Never commit if CI is down and don't push.", "Always commit if CI is down and push."),
     ("Always warn me when you don't know.", "Never warn me when you know."),
     ("Always lint before commit, never after.", "Always lint before commit, after."),
+    ("Always indent YAML with 2 spaces.", "Always indent Python with 4 spaces."),
 ]  # fmt: skip
 
 

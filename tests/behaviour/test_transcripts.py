@@ -466,10 +466,14 @@ def test_the_standard_input_is_a_transcript_and_a_named_pipe_is_refused_before_i
 
 
 def test_a_folder_names_what_looks_like_a_transcript_and_cannot_be_read(tmp_path):
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.execute("CREATE TABLE part (id)")
+        schema = database.serialize()
     damaged = {
         "half.json": b'[{"role": "user", "content": "hi"}, {"role": "assi',
         "half.json.GZ": gzip.compress(json.dumps(CHAT * 40).encode())[:-9],
         "damaged.db": b"SQLite format 3\0" + b"x" * 4000,
+        "schema.db": schema.replace(b"TABLE", b"T\x8aBLE"),  # what SQLite says of it is not UTF-8
         "several.json": json.dumps([[{"messages": CHAT}], [{"messages": CHAT}]]).encode(),
     }
     others = {

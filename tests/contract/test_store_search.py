@@ -3,6 +3,7 @@
 import json
 import random
 import shutil
+import unicodedata
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -51,11 +52,18 @@ async def places(store: SessionStore, query: str, scope: Scope | None = None) ->
 async def test_a_message_is_found_by_its_words_in_any_form_and_case(store):
     await store.append("s", say("The migration of BILLING tables", "nothing here", "src/parse_config.py"), nothing)
     await store.append("s", say("数据库迁移失败了", "Le café était fermé"), nothing)  # a script without spaces, accents
+    decomposed = unicodedata.normalize("NFD", "ガイド.pdf, 계획서.txt")  # as names of files from macOS
+    coloured = "\x1b[31mFAILED\x1b[0m te\x1b[1mst_x"
+    await store.append("s", say("서버는 서울에", decomposed, coloured, "ｻｰﾊﾞｰ ﬁx Ａ１"), nothing)
     for at, queries in {
         0: ("migrations", "billing", "Migration table", "zebra billing"),
         2: ("src/parse_config.py", "parse_config", "config"),
         3: ("迁移",),
         4: ("cafe", "CAFÉ ferme"),
+        5: ("서버", "서버의 위치"),  # Korean particles stand at their words
+        6: ("ガイド", "계획서"),
+        7: ("failed", "test_x"),
+        8: ("サーバー", "fix", "a1"),
     }.items():
         assert [[match.start for match in await found(store, query)] for query in queries] == [[at]] * len(queries)
     assert (await found(store, "billing"))[0].text == "The migration of BILLING tables"

@@ -376,7 +376,7 @@ Values = Mapping[str, Any] | Sequence[Any]
 Result = TypeVar("Result")
 Work = Callable[..., Result]  # on a `Connection`, and on entries where it adds them
 
-VERSION = 4  # of the schema; one version of the package reads and writes one of the schema
+VERSION = 5  # of the schema; one version of the package reads and writes one of the schema
 
 
 class RelationalStore:
