@@ -2,10 +2,13 @@
 
 import asyncio
 import json
+import multiprocessing
 import re
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,8 +22,9 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
-from summarizing_context import Settings
+from summarizing_context import ContextClosedError, Settings
 from summarizing_context.adapters.langchain import SummarizingMiddleware
+from tests.docs import documents
 from tests.hosts.contract.judge import Call, Row, cost
 from tests.hosts.contract.langchain_host import message_of, row_of
 from tests.laws.builders import count
@@ -235,3 +239,26 @@ def test_a_cache_lives_as_long_as_the_request_asks_for(middleware, settings, blo
         say(agent, [{"type": "text", "text": "Fix the parser. " * 400, **block}])
     [figures] = ours.statistics().values()
     assert (figures.cache.requests, figures.cache.expiries) == (2, expiries)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_process_that_was_forked_is_told_so_and_does_not_hang(middleware):
+    agent = create_agent(ScriptedModel(messages=always("Done.")), [], middleware=[middleware()])
+    say(agent, "Fix it.")
+
+    def forked() -> None:
+        with pytest.raises(ContextClosedError, match="fork"):
+            say(agent, "Fix it.")
+
+    process = multiprocessing.get_context("fork").Process(target=forked, daemon=True)
+    process.start()
+    process.join(20)
+    assert process.exitcode == 0
+
+
+def test_what_is_documented_takes_the_place_of_the_summarization_of_deepagents(monkeypatch):
+    given: dict[str, Any] = {}
+    monkeypatch.setitem(sys.modules, "deepagents", SimpleNamespace(create_deep_agent=given.update))
+    [block] = [block for block in documents.blocks("python") if block.mark == "needs deepagents"]
+    exec(block.text, {"__name__": "documented"})
+    assert [each.name for each in given["middleware"]] == ["SummarizationMiddleware"]
