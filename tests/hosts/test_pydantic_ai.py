@@ -15,6 +15,7 @@ pytest.importorskip("pydantic_ai")
 from pydantic_ai import Agent
 from pydantic_ai import messages as ai
 from pydantic_ai.models.anthropic import AnthropicModel
+from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.providers.anthropic import AnthropicProvider
 
@@ -115,6 +116,25 @@ async def test_files_go_out_as_they_came_and_their_bytes_stay_out_of_the_log():
         assert prompt.content[1] is image
         context = await run.capability.context_of("c")
         assert len(str(await context.get_messages())) < 1_000
+
+
+async def test_a_file_stays_with_the_shortened_text_of_its_result():
+    image = ai.BinaryContent(b"\x89PNG" * 2_000, media_type="image/png")
+    given = [ai.ToolReturnPart("shot", ["a line of the page; " * 3_000, image], "c1")]
+    call = ai.ModelResponse(parts=[ai.ToolCallPart("shot", {}, "c1")])
+    async with scripted(reads=0, max_tokens=6_000) as run:
+        await run.agent.run(message_history=[*prompts("Look."), call, ai.ModelRequest(parts=given)])
+    (shown,) = parts(run.seen[0], ai.ToolReturnPart)
+    assert (len(shown.content[0]) < 20_000, shown.content[1:]) == (True, [image])
+
+
+async def test_a_model_that_falls_back_has_the_smallest_window_of_its_models():
+    profiles: list[Any] = [{"context_window": 9_000}, {"context_window": 7_000}, {}]
+    said = ai.ModelResponse(parts=[ai.TextPart("Done.")])
+    models = [FunctionModel(lambda *_: said, profile=profile) for profile in profiles]
+    settings = {"max_tokens": 100_000, "safety_margin": 0, "reserved_output": 0}
+    async with scripted(agent={"model": FallbackModel(*models)}, **settings) as run:
+        assert (await run.turns(1)).budget().max_tokens == 7_000
 
 
 async def test_a_model_that_binds_thinking_refuses_no_request_of_a_rewritten_beginning():
