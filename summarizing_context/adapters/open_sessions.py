@@ -192,9 +192,9 @@ class Sessions:
             if (session := self._sessions.get(name)) is None:
                 return
             async with session.turn:  # who wants it meanwhile waits, and opens it again
-                if session.context is not None:
-                    await session.context.close()
-                    session.context = None
+                context, session.context = session.context, None  # from now on it cannot be used, even if this fails
+                if context is not None:
+                    await context.close()
             if not session.users:
                 self._sessions.pop(name, None)
 

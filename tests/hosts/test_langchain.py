@@ -262,3 +262,11 @@ def test_what_is_documented_takes_the_place_of_the_summarization_of_deepagents(m
     [block] = [block for block in documents.blocks("python") if block.mark == "needs deepagents"]
     exec(block.text, {"__name__": "documented"})
     assert [each.name for each in given["middleware"]] == ["SummarizationMiddleware"]
+
+
+def test_the_figures_are_without_a_session_that_is_just_being_closed():
+    with SummarizingMiddleware(Settings(**SMALL), open_sessions=1) as ours:
+        agent = agent_of(ScriptedModel(messages=always("Done.")), ours)
+        for number in range(9):
+            say(agent, "Fix it.", {"configurable": {"thread_id": f"n{number}"}})
+            assert f"langchain:n{number}" in ours.statistics()
