@@ -316,6 +316,8 @@ def _changed(message: BaseMessage, row: Message, own: Mapping[str, Any]) -> Base
         args = {call["id"]: call["args"] for call in message.tool_calls}
         stayed = {call["id"] for call in valid if args.get(call["id"]) == call["args"]}
         said: list[Any] = [block for block in message.content if isinstance(block, dict) and _is_call(block)]
+        if "reasoning" in set(map(kind_of, message.content)) - set(map(kind_of, content)):
+            said, content = [], shared.text_of(content)  # what is bound by an id to reasoning goes with it
         blocks = [block for block in said if block.get("call_id", block.get("id")) in stayed]
         if blocks and isinstance(content, str):
             content = [{"type": "text", "text": content}] if content else []

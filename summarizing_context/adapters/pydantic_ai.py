@@ -182,16 +182,14 @@ def _block(item: Any) -> Message:
         elif isinstance(item, host.NativeToolReturnPart):
             bound = {"type": "server_tool_result", "tool_use_id": item.tool_call_id}
         return {**bound, "part": to_jsonable_python(item, fallback=repr)}
-    place = str(getattr(item, "url", None) or getattr(item, "file_id", ""))
-    is_image = getattr(item, "kind", "") == "image-url"
-    return {"type": "image" if is_image else "file", "source": {"type": "url", "url": place}}
+    source = {"type": "url", "url": str(getattr(item, "url", None) or getattr(item, "file_id", ""))}
+    return {"type": "image" if getattr(item, "kind", "") == "image-url" else "file", "source": source}
 
 
 def _messages(view: Iterable[Message], rows: Sequence[_Row]) -> list[host.ModelMessage]:
     """Return the view in the host's shapes: neighbouring parts of requests make one request."""
     known = {row.message[shared.KEY]: row for row in rows}
-    calls = [call for row in rows if row.origin is None for call in row.part.tool_calls]
-    names = {call.tool_call_id: call.tool_name for call in calls}
+    names = {call.tool_call_id: call.tool_name for row in rows if row.origin is None for call in row.part.tool_calls}
     held = [row.part.content for row in rows if isinstance(row.part, host.UserPromptPart)]
     held += [row.part.files for row in rows if isinstance(row.part, host.ToolReturnPart)]
     items = [item for content in held if not isinstance(content, str) for item in content]
@@ -216,8 +214,8 @@ def _messages(view: Iterable[Message], rows: Sequence[_Row]) -> list[host.ModelM
                 content = [files.get(canonical_json(block), block.get("text", "")) for block in blocks]
                 said: Any = text if all(isinstance(item, str) for item in content) else content
                 name = names.get(answered := message.get("tool_call_id", ""), "tool")
-                returned = message["role"] == "tool"
-                parts.append(host.ToolReturnPart(name, said, answered) if returned else host.UserPromptPart(said))
+                result = host.ToolReturnPart(name, said, answered)
+                parts.append(result if message["role"] == "tool" else host.UserPromptPart(said))
         origin = origin or host.ModelRequest(parts=[])
         same = list(map(id, parts)) == list(map(id, origin.parts))
         messages.append(origin if same else replace(origin, parts=parts))
@@ -231,10 +229,8 @@ def _response(message: Message, row: _Row | None) -> host.ModelResponse:
     given: host.ModelResponse = row.part
     if message == row.message:
         return given
-    others = [part for part in given.parts if not isinstance(part, host.ToolCallPart)]
-    own: dict[str, Any] = {canonical_json(_block(part)): part for part in others}
-    content = message["content"]
-    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    own = {canonical_json(_block(part)): part for part in given.parts if not isinstance(part, host.ToolCallPart)}
+    blocks = [{"type": "text", "text": content}] if isinstance(content := message["content"], str) else content
     arguments = {call["id"]: call["function"]["arguments"] for call in message.get("tool_calls", ())}
     parts: list[Any] = []
     for block in blocks:
@@ -246,4 +242,7 @@ def _response(message: Message, row: _Row | None) -> host.ModelResponse:
         if call.tool_call_id in arguments:
             same = arguments[call.tool_call_id] == call.args_as_json_str()
             parts.append(call if same else replace(call, args=arguments[call.tool_call_id]))
+    if "reasoning" in {_block(part)["type"] for part in own.values()} - {block.get("type") for block in blocks}:
+        parts = [part for part in parts if not isinstance(part, host.NativeToolCallPart | host.NativeToolReturnPart)]
+        parts = [replace(part, id=None) if getattr(part, "id", None) else part for part in parts]  # bound to it
     return replace(given, parts=parts or [host.TextPart(_LEFT_OUT)])

@@ -18,7 +18,7 @@ pytest.importorskip("langchain")
 from langchain.agents import create_agent
 from langchain.agents.middleware import AgentMiddleware, wrap_model_call
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
@@ -77,7 +77,7 @@ def middleware() -> Iterator[Any]:
     with ExitStack() as stack:
 
         def make(**options: Any) -> SummarizingMiddleware:
-            given = {name: options.pop(name) for name in ("summarizer", "clock") if name in options}
+            given = {name: options.pop(name) for name in ("summarizer", "clock", "open_sessions") if name in options}
             settings = Settings(**{"max_tokens": 4_000, **SMALL, **options})
             return stack.enter_context(SummarizingMiddleware(settings, count_tokens=count, **given))
 
@@ -245,12 +245,8 @@ def test_a_cache_lives_as_long_as_the_request_asks_for(middleware, settings, blo
 def test_a_process_that_was_forked_is_told_so_and_does_not_hang(middleware):
     agent = create_agent(ScriptedModel(messages=always("Done.")), [], middleware=[middleware()])
     say(agent, "Fix it.")
-
-    def forked() -> None:
-        with pytest.raises(ContextClosedError, match="fork"):
-            say(agent, "Fix it.")
-
-    process = multiprocessing.get_context("fork").Process(target=forked, daemon=True)
+    raises: Any = {"target": pytest.raises, "args": (ContextClosedError, say, agent, "Fix it.")}
+    process = multiprocessing.get_context("fork").Process(**raises, daemon=True)
     process.start()
     process.join(20)
     assert process.exitcode == 0
@@ -264,9 +260,19 @@ def test_what_is_documented_takes_the_place_of_the_summarization_of_deepagents(m
     assert [each.name for each in given["middleware"]] == ["SummarizationMiddleware"]
 
 
-def test_the_figures_are_without_a_session_that_is_just_being_closed():
-    with SummarizingMiddleware(Settings(**SMALL), open_sessions=1) as ours:
-        agent = agent_of(ScriptedModel(messages=always("Done.")), ours)
-        for number in range(9):
-            say(agent, "Fix it.", {"configurable": {"thread_id": f"n{number}"}})
-            assert f"langchain:n{number}" in ours.statistics()
+def test_the_figures_are_without_a_session_that_is_just_being_closed(middleware):
+    agent = agent_of(ScriptedModel(messages=always("Done.")), ours := middleware(open_sessions=1))
+    for name in "abcdefghi":
+        say(agent, "Fix it.", {"configurable": {"thread_id": name}})
+        assert f"langchain:{name}" in ours.statistics()
+
+
+def test_what_is_bound_to_reasoning_that_a_view_leaves_out_goes_without_its_ids(middleware):
+    (sent, keeping), text = kept(), {"type": "text", "id": "msg_1", "text": "I see. " * 5_000}
+    call = {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "read", "arguments": "{}"}
+    said = [{"type": "reasoning", "id": "rs_1", "summary": []}, text, call]
+    reply = AIMessage(said, tool_calls=[{"name": "read", "args": {}, "id": "c1"}])
+    agent = create_agent(ScriptedModel(messages=always("Done.")), [], middleware=[middleware(), keeping])
+    agent.invoke({"messages": [HumanMessage("Fix it."), reply, ToolMessage("Here.", tool_call_id="c1")]})
+    shown = next(message for message in sent[0].messages if isinstance(message, AIMessage))
+    assert (type(shown.content), shown.tool_calls[0]["id"]) == (str, "c1")
