@@ -168,8 +168,8 @@ class _LoopThread(threading.Thread):
     def submit(self, work: Callable[[], Coroutine[Any, Any, Result]]) -> Future[Result]:
         """Run `work` on the loop. Raise `ContextClosedError`."""
         with self._starting:
-            if self._ended:
-                raise ContextClosedError("the middleware was closed; make another one")
+            if self._ended or (self._loop is not None and not self.is_alive()):  # a fork leaves threads behind
+                raise ContextClosedError("the middleware was closed, or made before a fork; make another one")
             # in an empty context: the caller's would hand the agent's callbacks on to summarizers
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
@@ -238,8 +238,7 @@ def _row_of(message: BaseMessage) -> Message:
     roles = {HumanMessage: "user", AIMessage: "assistant", ToolMessage: "tool", SystemMessage: "system"}
     role = str(getattr(message, "role", "")) if isinstance(message, ChatMessage) else ""
     if not (role := role or next((role for kind, role in roles.items() if isinstance(message, kind)), "")):
-        said = f"{type(message).__name__} cannot be sent to a model"
-        raise MessageError(f"{said}; an agent's messages are human, AI, system, tool or chat messages")
+        raise MessageError(f"{type(message).__name__} cannot be sent; human, AI, system, tool and chat messages can")
     role = "developer" if role == "system" else role  # these stay behind the prompt that a request brings
     row: Message = {"role": role, "content": _plain(_said(message))}
     if message.name:
@@ -317,6 +316,8 @@ def _changed(message: BaseMessage, row: Message, own: Mapping[str, Any]) -> Base
         args = {call["id"]: call["args"] for call in message.tool_calls}
         stayed = {call["id"] for call in valid if args.get(call["id"]) == call["args"]}
         said: list[Any] = [block for block in message.content if isinstance(block, dict) and _is_call(block)]
+        if "reasoning" in set(map(kind_of, message.content)) - set(map(kind_of, content)):
+            said, content = [], shared.text_of(content)  # what is bound by an id to reasoning goes with it
         blocks = [block for block in said if block.get("call_id", block.get("id")) in stayed]
         if blocks and isinstance(content, str):
             content = [{"type": "text", "text": content}] if content else []

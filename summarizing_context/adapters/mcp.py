@@ -96,7 +96,7 @@ def make_server(settings: Settings, session: str | None = None) -> Server[Any]:
             text = answer_compact(request.arguments or {})
             failed = text.endswith("Nothing was done.")
             return CallToolResult(content=[TextContent(type="text", text=text)], is_error=failed)
-        failed = True
+        failed = False
         try:
             given = tools[request.name].read(request.arguments or {})
 
@@ -131,9 +131,8 @@ def make_server(settings: Settings, session: str | None = None) -> Server[Any]:
                     said = "Nothing holds any of these words."
                     said = fence("found", "\n".join(lines)) if len(lines) > 1 else said
                 text = f"Session {info.session_id!r} of {len(context)} messages, numbered from 0:\n{said}"
-            failed = False
         except (SettingsError, NodeNotFoundError, StoreError) as error:
-            text = f"{error}. Nothing was looked up."
+            text, failed = f"{error}. Nothing was looked up.", True
         return CallToolResult(content=[TextContent(type="text", text=text)], is_error=failed)
 
     return Server(

@@ -78,9 +78,10 @@ def beside_messages(tools: Iterable[Any], schema: str, instructions: Iterable[An
     return made + [{"instructions": said} for said in instructions if said]
 
 
-def text_of(content: str | Sequence[Message]) -> str:
-    blocks = [{"text": content}] if isinstance(content, str) else content
-    return "\n".join(block["text"] for block in blocks if isinstance(block.get("text"), str) and block["text"])
+def text_of(content: str | Sequence[Any]) -> str:
+    blocks = [content] if isinstance(content, str) else content
+    texts = (block if isinstance(block, str) else block.get("text") for block in blocks)
+    return "\n".join(text for text in texts if isinstance(text, str) and text)
 
 
 def digest_of(data: bytes | bytearray) -> str:
@@ -192,9 +193,9 @@ class Sessions:
             if (session := self._sessions.get(name)) is None:
                 return
             async with session.turn:  # who wants it meanwhile waits, and opens it again
-                if session.context is not None:
-                    await session.context.close()
-                    session.context = None
+                context, session.context = session.context, None  # from now on it cannot be used, even if this fails
+                if context is not None:
+                    await context.close()
             if not session.users:
                 self._sessions.pop(name, None)
 

@@ -99,8 +99,7 @@ class OpenTelemetryEvents:
             usage = {name.replace("cached_", "cache_read.input_"): data.get(name) for name in names}
             attributes |= operation | {f"gen_ai.usage.{key}": each for key, each in usage.items() if each is not None}
         # in a trace of its own, for no request waits for a summary
-        span = self._tracer.start_span(name, Context(), kind_of_span, attributes, start_time=began)
+        span = self._tracer.start_span(name, Context(), kind_of_span, attributes | failure, start_time=began)
         if failure:
-            span.set_attributes(failure)
             span.set_status(Status(StatusCode.ERROR))
         span.end(now)

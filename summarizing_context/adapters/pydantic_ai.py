@@ -69,9 +69,10 @@ class SummarizingCapability(AbstractCapability[Any], AbstractAsyncContextManager
         tools = [*parameters.function_tools, *parameters.output_tools]
         said = [part.content for part in parameters.instruction_parts or ()]
         beside = shared.beside_messages(tools, "parameters_json_schema", said)
-        limits = model.profile.get("context_window"), settings.get("max_tokens")
+        models = getattr(model, "models", None) or [model]  # one that falls back has no profile of its own
+        window = min(filter(None, (each.profile.get("context_window") for each in models)), default=None)
         cache = _cache_asked(request_context.messages, settings)
-        provider = shared.model_of(str(model.system), model.model_name, *limits, cache)
+        provider = shared.model_of(str(model.system), model.model_name, window, settings.get("max_tokens"), cache)
         async with self._sessions.use(ctx.conversation_id) as context:
             await context.follow([row.message for row in rows], keys=[row.message[shared.KEY] for row in rows])
             view = await context.next_view(provider=provider, tools=beside, bound_thinking=bound)
@@ -118,11 +119,10 @@ def _rows(messages: Sequence[host.ModelMessage]) -> Iterator[_Row]:
             others = [part for part in message.parts if not isinstance(part, host.ToolCallPart)]
             content = [part.content if isinstance(part, host.TextPart) else part for part in others]
             row: Message = {"role": "assistant", "content": _content(content)}
-            for part in message.parts:
-                if isinstance(part, host.ToolCallPart):
-                    function = {"name": part.tool_name, "arguments": part.args_as_json_str()}
-                    call = {"id": part.tool_call_id, "type": "function", "function": function}
-                    row.setdefault("tool_calls", []).append(call)
+            for part in message.tool_calls:
+                function = {"name": part.tool_name, "arguments": part.args_as_json_str()}
+                call = {"id": part.tool_call_id, "type": "function", "function": function}
+                row.setdefault("tool_calls", []).append(call)
             ids = [getattr(part, "id", None) for part in message.parts]  # a provider refuses one that comes twice
             yield _Row(shared.keyed(row, [row, *ids]), message, None)
             continue
@@ -182,18 +182,17 @@ def _block(item: Any) -> Message:
         elif isinstance(item, host.NativeToolReturnPart):
             bound = {"type": "server_tool_result", "tool_use_id": item.tool_call_id}
         return {**bound, "part": to_jsonable_python(item, fallback=repr)}
-    place = str(getattr(item, "url", None) or getattr(item, "file_id", ""))
-    is_image = getattr(item, "kind", "") == "image-url"
-    return {"type": "image" if is_image else "file", "source": {"type": "url", "url": place}}
+    source = {"type": "url", "url": str(getattr(item, "url", None) or getattr(item, "file_id", ""))}
+    return {"type": "image" if getattr(item, "kind", "") == "image-url" else "file", "source": source}
 
 
 def _messages(view: Iterable[Message], rows: Sequence[_Row]) -> list[host.ModelMessage]:
     """Return the view in the host's shapes: neighbouring parts of requests make one request."""
     known = {row.message[shared.KEY]: row for row in rows}
-    given = [part for row in rows if row.origin is None for part in row.part.parts]
-    names = {part.tool_call_id: part.tool_name for part in given if isinstance(part, host.ToolCallPart)}
-    prompts = [row.part.content for row in rows if isinstance(row.part, host.UserPromptPart)]
-    items = [item for content in prompts if not isinstance(content, str) for item in content]
+    names = {call.tool_call_id: call.tool_name for row in rows if row.origin is None for call in row.part.tool_calls}
+    held = [row.part.content for row in rows if isinstance(row.part, host.UserPromptPart)]
+    held += [row.part.files for row in rows if isinstance(row.part, host.ToolReturnPart)]
+    items = [item for content in held if not isinstance(content, str) for item in content]
     others = [item for item in items if not isinstance(item, str | host.TextContent | host.CachePoint)]
     files = {canonical_json(_block(item)): item for item in others}
     messages: list[host.ModelMessage] = []
@@ -208,15 +207,15 @@ def _messages(view: Iterable[Message], rows: Sequence[_Row]) -> list[host.ModelM
             origin = row.origin if row is not None and row.origin is not None else origin
             if row is not None and (message == row.message or message["role"] == "system"):
                 parts.append(row.part)
-            elif message["role"] == "tool":
-                answered = message["tool_call_id"]
-                parts.append(host.ToolReturnPart(names.get(answered, "tool"), text, answered))
             elif message["role"] == "system":
                 parts.append(host.SystemPromptPart(text))
-            else:  # the texts of a user row that a view has changed, and those of its files that are left
+            else:  # the texts of a row that a view has changed, and those of its files that are left
                 blocks = [] if isinstance(message["content"], str) else message["content"]
                 content = [files.get(canonical_json(block), block.get("text", "")) for block in blocks]
-                parts.append(host.UserPromptPart(text if all(isinstance(item, str) for item in content) else content))
+                said: Any = text if all(isinstance(item, str) for item in content) else content
+                name = names.get(answered := message.get("tool_call_id", ""), "tool")
+                result = host.ToolReturnPart(name, said, answered)
+                parts.append(result if message["role"] == "tool" else host.UserPromptPart(said))
         origin = origin or host.ModelRequest(parts=[])
         same = list(map(id, parts)) == list(map(id, origin.parts))
         messages.append(origin if same else replace(origin, parts=parts))
@@ -230,10 +229,8 @@ def _response(message: Message, row: _Row | None) -> host.ModelResponse:
     given: host.ModelResponse = row.part
     if message == row.message:
         return given
-    others = [part for part in given.parts if not isinstance(part, host.ToolCallPart)]
-    own: dict[str, Any] = {canonical_json(_block(part)): part for part in others}
-    content = message["content"]
-    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    own = {canonical_json(_block(part)): part for part in given.parts if not isinstance(part, host.ToolCallPart)}
+    blocks = [{"type": "text", "text": content}] if isinstance(content := message["content"], str) else content
     arguments = {call["id"]: call["function"]["arguments"] for call in message.get("tool_calls", ())}
     parts: list[Any] = []
     for block in blocks:
@@ -241,8 +238,11 @@ def _response(message: Message, row: _Row | None) -> host.ModelResponse:
             parts.append(part)
         elif (text := shared.text_of([block])) and not (arguments and text == _LEFT_OUT):
             parts.append(host.TextPart(text))
-    for call in given.parts:
-        if isinstance(call, host.ToolCallPart) and call.tool_call_id in arguments:
+    for call in given.tool_calls:
+        if call.tool_call_id in arguments:
             same = arguments[call.tool_call_id] == call.args_as_json_str()
             parts.append(call if same else replace(call, args=arguments[call.tool_call_id]))
+    if "reasoning" in {_block(part)["type"] for part in own.values()} - {block.get("type") for block in blocks}:
+        parts = [part for part in parts if not isinstance(part, host.NativeToolCallPart | host.NativeToolReturnPart)]
+        parts = [replace(part, id=None) if getattr(part, "id", None) else part for part in parts]  # bound to it
     return replace(given, parts=parts or [host.TextPart(_LEFT_OUT)])

@@ -2,10 +2,13 @@
 
 import asyncio
 import json
+import multiprocessing
 import re
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,12 +18,13 @@ pytest.importorskip("langchain")
 from langchain.agents import create_agent
 from langchain.agents.middleware import AgentMiddleware, wrap_model_call
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
-from summarizing_context import Settings
+from summarizing_context import ContextClosedError, Settings
 from summarizing_context.adapters.langchain import SummarizingMiddleware
+from tests.docs import documents
 from tests.hosts.contract.judge import Call, Row, cost
 from tests.hosts.contract.langchain_host import message_of, row_of
 from tests.laws.builders import count
@@ -73,7 +77,7 @@ def middleware() -> Iterator[Any]:
     with ExitStack() as stack:
 
         def make(**options: Any) -> SummarizingMiddleware:
-            given = {name: options.pop(name) for name in ("summarizer", "clock") if name in options}
+            given = {name: options.pop(name) for name in ("summarizer", "clock", "open_sessions") if name in options}
             settings = Settings(**{"max_tokens": 4_000, **SMALL, **options})
             return stack.enter_context(SummarizingMiddleware(settings, count_tokens=count, **given))
 
@@ -235,3 +239,40 @@ def test_a_cache_lives_as_long_as_the_request_asks_for(middleware, settings, blo
         say(agent, [{"type": "text", "text": "Fix the parser. " * 400, **block}])
     [figures] = ours.statistics().values()
     assert (figures.cache.requests, figures.cache.expiries) == (2, expiries)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_process_that_was_forked_is_told_so_and_does_not_hang(middleware):
+    agent = create_agent(ScriptedModel(messages=always("Done.")), [], middleware=[middleware()])
+    say(agent, "Fix it.")
+    raises: Any = {"target": pytest.raises, "args": (ContextClosedError, say, agent, "Fix it.")}
+    process = multiprocessing.get_context("fork").Process(**raises, daemon=True)
+    process.start()
+    process.join(20)
+    assert process.exitcode == 0
+
+
+def test_what_is_documented_takes_the_place_of_the_summarization_of_deepagents(monkeypatch):
+    given: dict[str, Any] = {}
+    monkeypatch.setitem(sys.modules, "deepagents", SimpleNamespace(create_deep_agent=given.update))
+    [block] = [block for block in documents.blocks("python") if block.mark == "needs deepagents"]
+    exec(block.text, {"__name__": "documented"})
+    assert [each.name for each in given["middleware"]] == ["SummarizationMiddleware"]
+
+
+def test_the_figures_are_without_a_session_that_is_just_being_closed(middleware):
+    agent = agent_of(ScriptedModel(messages=always("Done.")), ours := middleware(open_sessions=1))
+    for name in "abcdefghi":
+        say(agent, "Fix it.", {"configurable": {"thread_id": name}})
+        assert f"langchain:{name}" in ours.statistics()
+
+
+def test_what_is_bound_to_reasoning_that_a_view_leaves_out_goes_without_its_ids(middleware):
+    (sent, keeping), text = kept(), {"type": "text", "id": "msg_1", "text": "I see. " * 5_000}
+    call = {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "read", "arguments": "{}"}
+    said = [{"type": "reasoning", "id": "rs_1", "summary": []}, text, call]
+    reply = AIMessage(said, tool_calls=[{"name": "read", "args": {}, "id": "c1"}])
+    agent = create_agent(ScriptedModel(messages=always("Done.")), [], middleware=[middleware(), keeping])
+    agent.invoke({"messages": [HumanMessage("Fix it."), reply, ToolMessage("Here.", tool_call_id="c1")]})
+    shown = next(message for message in sent[0].messages if isinstance(message, AIMessage))
+    assert (type(shown.content), shown.tool_calls[0]["id"]) == (str, "c1")

@@ -15,6 +15,7 @@ pytest.importorskip("pydantic_ai")
 from pydantic_ai import Agent
 from pydantic_ai import messages as ai
 from pydantic_ai.models.anthropic import AnthropicModel
+from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.providers.anthropic import AnthropicProvider
 
@@ -24,6 +25,7 @@ from tests.behaviour.contexts import tiny
 from tests.proxy.fake import Fake, served
 
 small = partial(tiny, max_tokens=3_000)
+WIDE = {"max_tokens": 100_000, "safety_margin": 0, "reserved_output": 0}
 
 
 def read(path: str) -> str:
@@ -38,7 +40,8 @@ class Scripted:
         self.seen: list[list[ai.ModelMessage]] = []
         self.reads, self.capability = reads, capability
         function = FunctionModel(self._answer, profile=options.pop("profile", None), model_name="claude-opus-5-5")
-        given: Any = {"model": function, "instructions": "You fix code.", "capabilities": [capability], **options}
+        model = FallbackModel(FunctionModel(self._answer), function) if options.pop("falls_back", False) else function
+        given: Any = {"model": model, "instructions": "You fix code.", "capabilities": [capability], **options}
         self.agent = Agent(**given)
         self.agent.tool_plain(read)
 
@@ -93,11 +96,11 @@ async def test_runs_at_the_same_time_on_one_conversation_are_each_sent_their_own
 
 
 @pytest.mark.parametrize(
-    ("settings", "profile"),
-    [({"max_tokens": 100_000, "safety_margin": 0, "reserved_output": 0}, {"context_window": 3_000}), ({}, None)],
+    ("settings", "agent"),
+    [*((WIDE, {"profile": {"context_window": 3_000}, "falls_back": each}) for each in (False, True)), ({}, {})],
 )
-async def test_the_window_of_the_models_profile_is_the_budget_and_system_prompts_stay(settings, profile):
-    async with scripted(agent={"profile": profile, "system_prompt": "You are careful."}, **settings) as run:
+async def test_the_window_of_the_models_profile_is_the_budget_and_system_prompts_stay(settings, agent):
+    async with scripted(agent={**agent, "system_prompt": "You are careful."}, **settings) as run:
         context, other = await run.turns(4), await run.turns(1)  # each conversation has its own
         assert [len(await each.get_messages()) for each in (context, other)] == [4 * 20, 20]
         assert context.budget().max_tokens == 3_000
@@ -115,6 +118,22 @@ async def test_files_go_out_as_they_came_and_their_bytes_stay_out_of_the_log():
         assert prompt.content[1] is image
         context = await run.capability.context_of("c")
         assert len(str(await context.get_messages())) < 1_000
+        shot = ai.ToolReturnPart("shot", ["a line of the page; " * 9_000, image], "c1")
+        call = ai.ModelResponse(parts=[ai.ToolCallPart("shot", {}, "c1")])
+        await run.agent.run(message_history=[*prompts("Look."), call, ai.ModelRequest(parts=[shot])])
+    (shown,) = parts(run.seen[1], ai.ToolReturnPart)
+    assert (len(shown.content[0]) < 90_000, shown.content[1:]) == (True, [image]), "only its text is shortened"
+
+
+async def test_what_is_bound_to_reasoning_that_a_view_leaves_out_goes_without_its_ids():
+    thought = ai.ThinkingPart("Hm.", id="rs_1", signature="gA", provider_name="openai")
+    search = ai.NativeToolCallPart("web_search", {}, "ws_1", id="ws_1")
+    said = [thought, search, ai.TextPart("I see. " * 3_000, id="msg_1"), ai.ToolCallPart("read", {}, "c1", id="fc_1")]
+    result = ai.ModelRequest(parts=[ai.ToolReturnPart("read", "Here.", "c1")])
+    async with scripted(reads=0, max_tokens=4_000) as run:
+        await run.agent.run(message_history=[*prompts("Look."), ai.ModelResponse(parts=said), result])
+    (text, call) = next(message.parts for message in run.seen[0] if isinstance(message, ai.ModelResponse))
+    assert (len(text.content) < 20_000, text.id, call.tool_call_id, call.id) == (True, None, "c1", None)
 
 
 async def test_a_model_that_binds_thinking_refuses_no_request_of_a_rewritten_beginning():
