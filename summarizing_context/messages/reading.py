@@ -95,6 +95,9 @@ def _each_parsed(messages: Iterable[object]) -> Iterator[tuple[Message, bytes]]:
 def encodable(value: Any) -> Any:
     """Return a JSON value as UTF-8 can hold it: a lone surrogate becomes U+FFFD."""
     try:
+        with suppress(OverflowError):  # of an integer, which is no text
+            msgspec.msgpack.encode(value)  # has no escapes: of megabytes they would hold every other thread up
+            return value
         _encoder.encode(value)
     except UnicodeEncodeError:
         return json.loads(re.sub("[\ud800-\udfff]", "\ufffd", json.dumps(value, ensure_ascii=False)))
