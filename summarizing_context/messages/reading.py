@@ -430,7 +430,8 @@ _FRAME = _IDS | {
     *("filename", "name", "tool", "index", "status", "is_error", "visibility", "caller", "cache_control"),
     *("format", "detail", "media_type", "mime_type", "mimeType"),
 }
-_BINARY = re.compile(r"[A-Za-z0-9+/=_-]{256,}")  # base64 and the like
+_BINARY = re.compile(r"(?<![A-Za-z0-9+/=_-])[A-Za-z0-9+/=_-]{256,}")  # base64 and the like
+_AS_RUN = bytes(97 if chr(code).isalnum() or chr(code) in "+/=_-" else 32 for code in range(128)) + b" " * 128
 _NO_WORDS = re.compile(r"(?s)https?://.{0,1990}|(?:.{0,190};base64,)?[A-Za-z0-9+/=_.:\r\n-]*")  # an address, or encoded
 
 
@@ -735,7 +736,8 @@ def _text(value: object, at: int = -1) -> Part:
 def _opaque(value: object, at: int = -1) -> Part:
     """Return a JSON value as one text, itself or its canonical JSON, with `…` for each run of base64; these sealed."""
     text = value if isinstance(value, str) else canonical_json(value)
-    sealed = tuple(_BINARY.findall(text))
+    has_run = b"a" * 256 in text.encode("utf-8", "surrogatepass").translate(_AS_RUN)  # seen at once, also in megabytes
+    sealed = tuple(_BINARY.findall(text)) if has_run else ()
     rest = _BINARY.sub("…", text) if sealed else text
     return Part("opaque", (rest,) if rest != "…" else (), block=at, sealed=sealed)
 

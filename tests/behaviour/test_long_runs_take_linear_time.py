@@ -306,6 +306,13 @@ def test_what_reads_megabytes_lets_other_threads_run(monkeypatch: pytest.MonkeyP
         assert rules.may_hold_files(b" " * at + b"# CLAUDE.md" + b" " * 1_500_000)
     assert max(spans) < 1_100_000
 
+    for size in (255, 256, 600):  # of what looks like base64
+        run = ("aZ09+/=_-" * 99)[:size]
+        part = reading.read_content(user([{"type": "odd", "v": f"é {run} é"}])).parts[0]
+        assert (part.sealed, run in part.texts[0]) == ((run,) if size > 255 else (), size < 256)
+    monkeypatch.setattr(reading, "_BINARY", None)
+    assert reading.read_content(user([{"v": LONG}])).parts[0].texts
+
     said = [LONG, {"ids": [1 << 70]}]
     assert reading.encodable([*said, "\ud83d"]) == [*said, "\ufffd"]
     assert reading.encodable(said) is said
