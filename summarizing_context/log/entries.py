@@ -323,9 +323,10 @@ class Intake:
         """The entry of a message. Calls at the same time return in their order: a short message waits for a long one
         before it. Raises `MessageError`."""
         checked = check_message(message)  # shares the texts; the bytes of long ones are made off the event loop
-        blocks = content if isinstance(content := checked.get("content"), list) else [checked]
-        texts = (value for block in blocks if isinstance(block, dict) for value in block.values())
-        is_long = any(len(text) > _LONG_TEXT for text in texts if isinstance(text, str))
+        found: list[Any] = [checked]  # with all that it holds
+        for value in islice(found, 10_000):
+            found += value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        is_long = len(found) > 10_000 or any(len(text) > _LONG_TEXT for text in found if isinstance(text, str))
         data = None if is_long else encode_message(checked)
         is_short = data is not None and len(data) <= _LONG_TEXT and (checked["role"] != "user" or are_cues_compiled())
         if is_short and not self._being_read:

@@ -233,7 +233,7 @@ class KeptTexts:
             self._unread.append((index, entry))
         if not (facts.calls or facts.answers):
             return
-        takes_part = not self._waiting.keys().isdisjoint(facts.answers)
+        takes_part = entry.fresh is not None or not self._waiting.keys().isdisjoint(facts.answers)
         if facts.calls and not takes_part:  # the name of a tool that plans, or ends a task, may stand in its bytes
             has = data.lower().__contains__
             takes_part = has(COMPACT.encode()) or any(all(map(has, name)) for name in self._tools.plan_words)

@@ -95,6 +95,9 @@ def _each_parsed(messages: Iterable[object]) -> Iterator[tuple[Message, bytes]]:
 def encodable(value: Any) -> Any:
     """Return a JSON value as UTF-8 can hold it: a lone surrogate becomes U+FFFD."""
     try:
+        with suppress(OverflowError):  # of an integer, which is no text
+            msgspec.msgpack.encode(value)  # has no escapes: of megabytes they would hold every other thread up
+            return value
         _encoder.encode(value)
     except UnicodeEncodeError:
         return json.loads(re.sub("[\ud800-\udfff]", "\ufffd", json.dumps(value, ensure_ascii=False)))
@@ -427,7 +430,8 @@ _FRAME = _IDS | {
     *("filename", "name", "tool", "index", "status", "is_error", "visibility", "caller", "cache_control"),
     *("format", "detail", "media_type", "mime_type", "mimeType"),
 }
-_BINARY = re.compile(r"[A-Za-z0-9+/=_-]{256,}")  # base64 and the like
+_BINARY = re.compile(r"(?<![A-Za-z0-9+/=_-])[A-Za-z0-9+/=_-]{256,}")  # base64 and the like
+_AS_RUN = bytes(97 if chr(code).isalnum() or chr(code) in "+/=_-" else 32 for code in range(128)) + b" " * 128
 _NO_WORDS = re.compile(r"(?s)https?://.{0,1990}|(?:.{0,190};base64,)?[A-Za-z0-9+/=_.:\r\n-]*")  # an address, or encoded
 
 
@@ -732,7 +736,8 @@ def _text(value: object, at: int = -1) -> Part:
 def _opaque(value: object, at: int = -1) -> Part:
     """Return a JSON value as one text, itself or its canonical JSON, with `…` for each run of base64; these sealed."""
     text = value if isinstance(value, str) else canonical_json(value)
-    sealed = tuple(_BINARY.findall(text))
+    has_run = b"a" * 256 in text.encode("utf-8", "surrogatepass").translate(_AS_RUN)  # seen at once, also in megabytes
+    sealed = tuple(_BINARY.findall(text)) if has_run else ()
     rest = _BINARY.sub("…", text) if sealed else text
     return Part("opaque", (rest,) if rest != "…" else (), block=at, sealed=sealed)
 

@@ -64,14 +64,23 @@ def split_prose(body: str) -> tuple[list[str], list[str]]:
     if len(parts) % 2 == 0:
         parts[-2:] = ["\n".join(parts[-2:])]
     # a line that comes again and again is said once
-    lines = (bare(raw) for part in parts[::2] for raw, _ in groupby(part.split("\n")))
+    lines = (bare(raw) for part in parts[::2] for raw, _ in groupby(_lines(part)))
     return [piece for line in lines for sentence in split_line(line) for piece in _pieces(sentence)], parts[1::2]
 
 
 def split_lines(body: str) -> list[str]:
     """Return the lines of a log, a listing or a file; a long one in pieces. Empty ones are left out."""
-    written = (line for line in body.split("\n") if line and not line.isspace())
+    written = (line for line in _lines(body) if line and not line.isspace())
     return [piece for line in written for piece in (_pieces(line) if len(line) > LONGEST else [line])]
+
+
+def _lines(text: str) -> Iterator[str]:
+    """Yield the lines of a text, parted a piece at a time: megabytes at once would hold every other thread up."""
+    start = 0
+    while (stop := text.find("\n", start + 100_000)) >= 0:
+        yield from text[start:stop].split("\n")
+        start = stop + 1
+    yield from text[start:].split("\n")
 
 
 def clip(text: str, limit: int) -> str:

@@ -13,9 +13,10 @@ import sys
 import time
 import timeit
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cache, partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,7 +24,9 @@ import pytest
 import summarizing_context
 from summarizing_context import Settings
 from summarizing_context.errors import MissingExtraError
+from summarizing_context.extraction import rules
 from summarizing_context.extraction.rules import cue_rules, rule_strength
+from summarizing_context.messages import reading, text
 from summarizing_context.summarizers.extractive import cut_to
 from summarizing_context.testing import ScriptedSummarizer
 from tests.behaviour.contexts import begun, said, tiny
@@ -233,3 +236,89 @@ async def test_an_activation_that_reads_the_past_again_holds_nobody_up(focus: st
         call = context.compact(focus=focus) if focus else context.get_messages_for_request(26_000)
         assert await largest_share(call) < MOST
         assert context.activations()
+
+
+@contextmanager
+def watched() -> Iterator[list[str]]:
+    """Note what this thread calls of texts and bytes of more than 300,000, and what returns such bytes."""
+    noted: list[str] = []
+
+    def note(frame: Any, event: str, arg: Any) -> None:
+        if (
+            event == "c_call"
+            and isinstance(held := getattr(arg, "__self__", None), str | bytes)
+            and len(held) > 300_000
+        ):
+            noted.append(arg.__name__)
+        if event == "return" and isinstance(arg, bytes) and len(arg) > 300_000:
+            noted.append(frame.f_code.co_name)
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        yield noted
+    finally:
+        sys.setprofile(before)
+
+
+LONG = 'say "it"\n' * 100_000
+PARTS = {
+    "content": [{"type": "tool_use", "id": "c1", "name": "write", "input": {"text": LONG}}],
+    "parts": [{"functionCall": {"name": "write", "args": {"text": [LONG]}}}],
+}
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        call("openai", ("c1", "write", {"text": LONG})),
+        *({"role": "assistant", field: blocks} for field, blocks in PARTS.items()),
+        result("anthropic", "c1", [{"type": "text", "text": LONG}]),
+    ],
+)
+async def test_the_bytes_of_a_long_message_are_neither_made_nor_read_on_the_event_loop(message: Any):
+    async with begun([user("hello")], of=Settings) as context:
+        with watched() as noted:
+            await context.add_message(message)
+        assert set(noted) <= {"isascii"}
+        assert (await context.get_messages())[-1] == message
+
+
+def test_what_reads_megabytes_lets_other_threads_run(monkeypatch: pytest.MonkeyPatch):
+    """One call of C is one piece of work for them: so lines are parted, and bytes searched, a piece at a time; whether
+    characters are whole is seen without their JSON; and of blanks no expression gives any back."""
+    row = "and so on, " * 20
+    rows = f"{row}\n\n" * 3_000
+    with watched() as noted:
+        assert (text.split_lines(rows), text.split_prose(f"{rows}end")[0][-1]) == ([row] * 3_000, "end")
+    assert noted.count("split") == 1  # at fences
+    assert [*text._lines(rows)] == rows.split("\n")
+
+    spans: list[int] = []
+    marks = rules._FILE_MARKS
+
+    def search(data: bytes, first: int = 0, last: int = sys.maxsize) -> Any:
+        spans.append(min(last, len(data)) - first)
+        return marks.search(data, first, last)
+
+    monkeypatch.setattr(rules, "_FILE_MARKS", SimpleNamespace(search=search))
+    for at in range(999_970, 1_000_010):
+        assert rules.may_hold_files(b" " * at + b"# CLAUDE.md" + b" " * 1_500_000)
+    assert max(spans) < 1_100_000
+
+    for size in (255, 256, 600):  # of what looks like base64
+        run = ("aZ09+/=_-" * 99)[:size]
+        part = reading.read_content(user([{"type": "odd", "v": f"é {run} é"}])).parts[0]
+        assert (part.sealed, run in part.texts[0]) == ((run,) if size > 255 else (), size < 256)
+    monkeypatch.setattr(reading, "_BINARY", None)
+    assert reading.read_content(user([{"v": LONG}])).parts[0].texts
+
+    said = [LONG, {"ids": [1 << 70]}]
+    assert reading.encodable([*said, "\ud83d"]) == [*said, "\ufffd"]
+    assert reading.encodable(said) is said
+    monkeypatch.setattr(reading, "_encoder", None)
+    assert reading.encodable(said[0]) is said[0]
+
+    parse: Any = importlib.import_module("re._parser").parse
+    first = {name: [str(op) for op, _ in parse(one.pattern)[:2]] for name, one in text._PATTERNS.items()}
+    assert [name for name, ops in first.items() if "POSSESSIVE_REPEAT" in ops] == ["instructions", "output", "command"]
