@@ -384,7 +384,7 @@ class Settings:
     # -- Budget. All values are tokens.
     # Budget if a request names none. If you set it, it also caps a provider's window.
     max_tokens: Positive = DefaultNumber(100_000)
-    reserved_output: Count | None = None  # Part of a provider's window for the answer; else the provider's.
+    reserved_output: Count | None = None  # Part of a provider's window for the answer; else the provider's, or 4,096.
     safety_margin: Count = 1_000  # Part of a provider's window that stays free.
 
     # -- When a view changes, and what it holds. Shares are of *room*: the budget less its leading system rows.

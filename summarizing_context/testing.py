@@ -67,23 +67,25 @@ class SessionCheck:
 def check_session(
     session: str | Path | Sequence[dict[str, Any]],
     *,
-    budget: int,
+    budget: int | None = None,
     settings: Settings | None = None,
     summarizer: Summarizer | None = None,
 ) -> SessionCheck:
     """Play a session in a budget, a transcript of any known format or messages, and return its check.
 
-    Without `summarizer` no model is asked, whatever the settings name, so prompts of one's own need one. Raise
-    `SettingsError` where they have none, and where a view was refused.
+    Without a `budget` that of the settings counts, where they name one. Without `summarizer` no model is asked,
+    whatever the settings name, and prompts of one's own change nothing. Raise `SettingsError` where a view was refused.
     """
     from summarizing_context.evaluation.views import play
     from summarizing_context.messages.tokens import estimate_text
     from summarizing_context.transcripts import read_session
 
-    if settings is not None and settings.prompts is not None and summarizer is None:
-        raise SettingsError("prompts: without summarizer= no model is asked, so that they would change nothing")
+    settings = settings or Settings()
+    if budget is None and not settings.max_tokens_is_set:
+        raise SettingsError("budget: name the tokens of a view, or set max_tokens in the settings")
     messages = list(read_session(Path(session)).messages if isinstance(session, str | Path) else session)
-    chosen = replace(settings or Settings(), max_tokens=budget, summarizer="extractive", model=None)
+    budget = budget or int(settings.max_tokens)
+    chosen = replace(settings, max_tokens=budget, summarizer="extractive", model=None)
     played = anyio.run(lambda: play(messages, [len(messages)], chosen, summarizer))
     if refused := played.tally.counts["refused_views"]:  # an agent would have had none
         raise SettingsError(f"budget = {budget}: {refused} views of this session do not fit; take a larger budget")

@@ -21,7 +21,7 @@ from rich.text import Text
 from summarizing_context.cli import options, output
 from summarizing_context.cli.options import TRANSCRIPTS, ModelOptions, argument, command, listed, option
 from summarizing_context.cli.output import InputError, Result, Status, T, counted, dim, number, plain, table
-from summarizing_context.errors import TranscriptError
+from summarizing_context.errors import SettingsError, TranscriptError
 from summarizing_context.messages.tokens import ESTIMATE, estimate_text
 from summarizing_context.models import dollars
 from summarizing_context.settings import Settings, shown_store
@@ -267,9 +267,12 @@ class RecordOptions(ModelOptions):
             return priced(priced_work.spent, proposals, most)
         if (done := priced_work.replayed(follows=proposals > 0)) is not None:
             return done
-        lacking = f"Lacking in {file}: " if file.exists() else ""
-        output.tell(lacking + "\n".join(map(plain, price_lines(priced_work.spent, proposals, most))))
-        check_keys()
+        output.tell("\n".join(map(plain, price_lines(priced_work.spent, proposals, most))))
+        try:
+            check_keys()
+        except SettingsError as error:  # of replies that are given, a missing one is what is wrong
+            lacking = f"{file} lacks replies, for a prompt, a setting or a log has changed: record them again"
+            raise SettingsError(f"{lacking}; {error}" if file.exists() else str(error)) from error
         output.confirm("Send these requests?", self.yes, "sent")
         with output.progress("calls", min(most, expected)) as update:
             try:
@@ -517,6 +520,9 @@ def tune(
     if not prompt and not number:
         raise InputError("say what to try: prompt files with --prompt, or --propose N to have the model write some")
     start, *tries = trials.read_variants(prompt or (), settings.prompts)
+    if start.prompts:
+        known = ", ".join(f"{one.name}/v{one.version}" for one in start.prompts)
+        output.tell(f"start: {known} of {plain(settings.prompts)}, not the shipped prompts")
     for one in tries:
         if all(one.prompt(purpose).text == start.prompt(purpose).text for purpose in trials.SUMMARIES):
             output.tell(f"{plain(one.name)}: the same text as {start.name}, so all replies will be equal")
@@ -533,7 +539,8 @@ def tune(
         trial = trials.Trial(dataset, start, settings, replies, held_out=held)
         judges = len({log.session for log in trial.judging.logs})
         if replies.mode == "forecast" and judges < MIN_SESSIONS:  # before anything is paid for
-            output.tell(f"judged by {counted(judges, 'session')}: fewer than {MIN_SESSIONS} tell no sure difference")
+            few = f"judged by {counted(judges, 'session')}: fewer than {MIN_SESSIONS} tell no sure difference"
+            output.tell(few + ("; try one prompt at a time, or --held-out 0.85" if held else ""))
         doing = f"{DOING[replies.mode]} {counted(count, 'prompt')} in views of {settings.max_tokens:,} tokens."
         with output.progress("replays", trial.replays(count), doing, 1) as trial.watch:
             return trial, trials.tune(trial, tries, proposed, judge)

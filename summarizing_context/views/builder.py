@@ -289,9 +289,10 @@ class Viewer:
         Until a change is applied, the next decision is the same. One that is not `is_asked_for` requests no summaries.
         Raises `BudgetError` when the system rows leave no room, or the newest open group does not fit.
         """
-        log, system, left = self._log, self.system_rows.name, self._left(budget)
+        log, left = self._log, self._left(budget)
         view, system_tokens = self._view_at(key, left), budget - left
-        room = self._room_of(view, left)
+        is_kept = self.only_looks and self.system_rows.brought > 0  # the last request's, of which the tokens are known
+        system, room = view.state.system if is_kept else self.system_rows.name, self._room_of(view, left)
 
         # what has come about since the last view: another system prompt, calls given up, the end of a turn
         if view.state.system != system:

@@ -197,10 +197,10 @@ async def test_who_only_looks_sees_which_segments_have_a_summary_whatever_made_i
     """Also those of the parts of a large message."""
     log = [*session(messages=60), user(f"Read this: {'the tide rose at noon. ' * 3_000}"), *session(messages=20)]
     async with opened(log, store=tmp_path / "run.db", summarizer=Counting("own/1")) as writer:
-        await writer.get_messages_for_request()
         assert await writer.wait_idle(120)
-        made = writer.statistics()
+        view, made = await writer.get_messages_for_request(system="Be brief."), writer.statistics()
     async with opened(store=tmp_path / "run.db", read_only=True) as reader:
+        assert (await reader.get_messages_for_request())[1:] == view[1:], "but for the prompt, which is not kept"
         seen = reader.statistics()
     assert (seen.summaries_ready, seen.lag_tokens) == (made.segments, 0) != (0, 0)
 

@@ -238,7 +238,7 @@ def test_a_missing_key_is_named_before_all_is_priced(run: Runner, folder: Path, 
     assert (ran.status, "OPENAI_API_KEY" in ran.err, "Pricing" in ran.err) == (2, True, False)
     assert run(*asked, "--dry-run").status == 0  # a price needs none
     (tmp_path / "given.jsonl").touch()  # where replies are given, those that are missing are what is wrong
-    assert f"Lacking in {tmp_path / 'given.jsonl'}: " in run(*asked, "--cassette", tmp_path / "given.jsonl").err
+    assert f"{tmp_path / 'given.jsonl'} lacks replies" in run(*asked, "--cassette", tmp_path / "given.jsonl").err
 
 
 @pytest.mark.parametrize("command", ["eval run", "tune --propose 1 --model m --dry-run", "replay"])

@@ -357,5 +357,6 @@ def test_a_session_in_a_budget_answers_facts_or_the_test_names_them(pytester: py
     ran.stdout.fnmatch_lines(["*lacks *src/area_9/part_1.py*"])
     with pytest.raises(SettingsError, match=r"budget = 500: \d+ views of this session do not fit; take a larger"):
         check_session([system("word " * 1_000), *session(1)], budget=500)  # it has no view that keeps a law
-    with pytest.raises(SettingsError, match="prompts: without summarizer= no model is asked"):
-        check_session(log, budget=3_000, settings=Settings(prompts=tmp_path))
+    with pytest.raises(SettingsError, match="budget: name the tokens of a view"):
+        check_session(log)
+    assert check_session(log, settings=Settings(max_tokens=3_000, prompts=tmp_path)).budget == 3_000
