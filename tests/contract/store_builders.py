@@ -28,8 +28,10 @@ def make_postgres_store(path: str | Path, **options: Any) -> Any:
 
 
 BACKENDS: dict[str, Callable[..., Any]] = {"sqlite": SqliteStore, "postgres": make_postgres_store}
-if named := os.environ.get("CONTRACT_STORE"):  # a store of your own, as `module:Class`
-    BACKENDS["yours"] = pkgutil.resolve_name(named)
+if named := os.environ.get("CONTRACT_STORE"):  # a store of your own
+    if not callable(own := pkgutil.resolve_name(named)):
+        pytest.exit(f"CONTRACT_STORE is {named!r}; write it like my.module:MyStore")
+    BACKENDS["yours"] = own
 
 chosen = "sqlite"  # the backend that is tested; the fixture `backend` sets it
 
