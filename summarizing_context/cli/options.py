@@ -122,7 +122,7 @@ def flat(command: Callable[..., Result | int | None]) -> Callable[..., int | Non
             if junit := values.get("junit"):  # a CI that shows the file says why it is red
                 from summarizing_context.evaluation.report import write_junit
 
-                write_junit(junit, command.__name__, [("run", "it came to an end", str(error), True)])
+                write_junit(junit, f"eval {command.__name__}", [("run", "it came to an end", str(error), True)])
             raise
         return result.deliver(json_path) if isinstance(result, Result) else result
 

@@ -539,8 +539,10 @@ def tune(
         trial = trials.Trial(dataset, start, settings, replies, held_out=held)
         judges = len({log.session for log in trial.judging.logs})
         if replies.mode == "forecast" and judges < MIN_SESSIONS:  # before anything is paid for
-            few = f"judged by {counted(judges, 'session')}: fewer than {MIN_SESSIONS} tell no sure difference"
-            output.tell(few + ("; try one prompt at a time, or --held-out 0.85" if held else ""))
+            few = (
+                f"judged by {judges} of {counted(len(dataset.logs), 'session')}: fewer than {MIN_SESSIONS} tell no sure"
+            )
+            output.tell(f"{few} difference" + ("; all judge a single --prompt" if held else ""))
         doing = f"{DOING[replies.mode]} {counted(count, 'prompt')} in views of {settings.max_tokens:,} tokens."
         with output.progress("replays", trial.replays(count), doing, 1) as trial.watch:
             return trial, trials.tune(trial, tries, proposed, judge)
@@ -553,6 +555,9 @@ def tune(
     assert tuning is not None
     winner = trial.variants[tuning.winner]
     written = [] if winner is start else winner.write(write or out / "prompts")
+    proposed = {name for name in trial.variants if name.startswith("proposal ")}
+    for name in proposed:  # also those that do not win
+        trial.variants[name].write(out / "proposals" / name.removeprefix("proposal "))
 
     # The difference of prompts, the summaries that changed most, right answers, length, price, verdict.
     colours = {"+": "green", "-": "red", "@": "dim"}
@@ -576,13 +581,16 @@ def tune(
     parts.append(Text(plain(report.verdict), "bold"))
     parts += [f"Not written: {tuning.why}."] if tuning.why else []
     ahead = report.ahead(tuning.new, tuning.old)
-    few = "" if ahead is None or ahead.has_ends else ", although too few sessions to be sure"
+    is_sure = (ahead is None or ahead.has_ends) and not 0 < len(tuning.chosen_on) < MIN_SESSIONS
+    few = "" if is_sure else ", although too few sessions to be sure"
     parts += [f"Written{few}: {path}. Use it with Settings(prompts={str(path.parent.parent)!r})." for path in written]
+    parts += [f"Each proposal is a folder for Settings(prompts=...): {out / 'proposals'}"] if proposed else []
     took = f"{counted(len(tuning.tried), 'variant')} in {time.perf_counter() - started:.0f} s"
     parts.append(f"{took}. Everything side by side: {page}")
     remarks = [f"a proposal was refused: {plain(why)}" for why in trial.refused]
     document = {**report.document(), "written": [str(path) for path in written]}
-    return Result(document, parts, remarks=[*remarks, *output.told_lines(report.left_out, notes=report.notes)])
+    status = Status.LAW_BROKEN if tuning.new == tuning.old else Status.OK  # nothing was tried
+    return Result(document, parts, status, [*remarks, *output.told_lines(report.left_out, notes=report.notes)])
 
 
 # The prompts that there are

@@ -206,7 +206,7 @@ def tune(
     if is_chosen:
         gain = paired(found[new.name].points(new.name), found[start.name].points(start.name))
         if gain is None or ahead is None or 4 * gain.mean <= gain.high - gain.low or ahead.mean <= 0:
-            why = "it is not surely better"
+            why = "no proposal could be tried" if new is start else "it is not surely better"
     elif ahead is None or ahead.low <= 0:
         why = "the interval is not wholly above zero"
     if (useless := report.useless(new.name)) > report.useless(start.name) + 0.1:  # extracts are what is better
