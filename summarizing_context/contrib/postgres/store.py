@@ -33,15 +33,8 @@ from summarizing_context import errors
 from summarizing_context.errors import SettingsError, StoreError, StoreUnreachableError
 from summarizing_context.messages.text import indexed_words
 from summarizing_context.stores.base import SummaryKey
-from summarizing_context.stores.relational.store import (
-    VERSION,
-    Engine,
-    RelationalStore,
-    Result,
-    Work,
-    check_version,
-    read_queries,
-)
+from summarizing_context.stores.relational import store as relational
+from summarizing_context.stores.relational.store import Engine, RelationalStore, Result, Work
 
 logger = logging.getLogger(__name__)
 
@@ -109,7 +102,7 @@ def unreachable(address: Address, error: Exception) -> StoreUnreachableError:
 @cache
 def queries_for(schema: str) -> dict[str, str]:
     """Return all queries by name, for one schema, with the marks of psycopg for values."""
-    queries, value = read_queries(__package__, schema=f"{schema}."), re.compile(r"(?<![:\w]):([a-z_]+)")
+    queries, value = relational.read_queries(__package__, schema=f"{schema}."), re.compile(r"(?<![:\w]):([a-z_]+)")
     tables = {"schema": queries.pop("schema")}
     marked = {name: value.sub(r"%(\1)s", query.replace("%", "%%")) for name, query in queries.items()}
     return {name: query.replace("?", "%s") for name, query in marked.items()} | tables
@@ -173,9 +166,9 @@ class PostgresEngine(Engine):
                         words = "there is no store in this schema; open it once without read_only=True to create it"
                         raise StoreError(f"{self.name}: {words}")
                     raw.execute(queries_for(schema)["schema"].encode())
-                    raw.execute(f"insert into {schema}.version values ({VERSION:d})".encode())
+                    raw.execute(f"insert into {schema}.version values ({relational.VERSION:d})".encode())
                 (version,) = raw.execute(f"select number from {schema}.version".encode()).fetchone() or (0,)
-            check_version(int(version), self.name, "name another schema. The store")
+            relational.check_version(int(version), self.name, "name another schema. The store")
             if writer is not None:
                 host, lease = socket.gethostname(), self._address.lease
                 self.run("add_writer", writer=writer, host=host, pid=os.getpid(), lease=lease)
