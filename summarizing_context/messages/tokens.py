@@ -17,7 +17,6 @@ import importlib.util
 import logging
 import os
 import re
-import sys
 import tempfile
 import threading
 import tomllib
@@ -291,8 +290,7 @@ async def choose_counter(
         return count_tokens if isinstance(count_tokens, TokenCounter) else checked_counter(count_tokens)
     if token_counter == "estimate":
         return ESTIMATE_COUNTER
-    registry = sys.modules.get("tiktoken.registry")
-    encoding: Encoding | None = getattr(registry, "ENCODINGS", {}).get(ENCODING)  # another thread may be importing it
+    encoding: Encoding | None = None
 
     def load() -> None:
         nonlocal encoding
@@ -307,12 +305,11 @@ async def choose_counter(
 
     # Loading takes tenths of a second. tiktoken sets no time limit, so a download may hang: only a daemon thread then
     # lets the process end.
-    if encoding is None:
-        loading = threading.Thread(target=load, name="tiktoken", daemon=True)
-        loading.start()
-        with anyio.move_on_after(20.0 if allow_download else inf):
-            while loading.is_alive():  # noqa: ASYNC110  (a thread of our own cannot set anyio's events)
-                await anyio.sleep(0.001)
+    loading = threading.Thread(target=load, name="tiktoken", daemon=True)
+    loading.start()
+    with anyio.move_on_after(20.0 if allow_download else inf):
+        while loading.is_alive():  # noqa: ASYNC110  (a thread of our own cannot set anyio's events)
+            await anyio.sleep(0.001)
     if encoding is not None:
         return tiktoken_counter(encoding)
     if token_counter == "tiktoken":
