@@ -405,10 +405,8 @@ async def keep_memories(
 
         if not again and marked.issuperset(marks):
             return
-        for content in gone:
-            old = next((one for one in held.values() if one.content == content), None)
-            if old and old.metadata.get("source") == "session":
-                del held[old.id]
+        for taught in [one for one in held.values() if one.content in gone and one.metadata.get("source") == "session"]:
+            del held[taught.id]
         for content, metadata, said_at in memories:
             quote, session_id, message = (metadata.get(name) for name in ("quote", "session_id", "message"))
 
