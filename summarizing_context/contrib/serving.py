@@ -46,8 +46,7 @@ class Server(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app,
-                log_level="critical",
-                access_log=False,
+                log_level="critical",  # so there is no log of requests either
                 server_header=False,
                 date_header=False,
                 proxy_headers=False,
