@@ -61,8 +61,6 @@ Json = dict[str, Any]
 
 _FILES = Path(__file__).parent / "static"
 _MAX_BODY = 4_096  # bytes of a request
-_NO_LIMIT = 10**9  # tokens: a look activates nothing
-_OF_A_SESSION = {"session", "ledger", "messages", "block", "activation", "search", "undo"}  # pages
 _BINS = 480  # of the ribbon
 _TYPED = 8  # characters of a longer name, its last, that confirm an undo
 
@@ -181,7 +179,7 @@ class _Pages:
 
         if what == "sessions":
             return await self._sessions()
-        if what not in _OF_A_SESSION:
+        if what not in ("session", "ledger", "messages", "block", "activation", "search", "undo"):
             raise NodeNotFoundError("there is no such page")
         info = await self._known(query.get("id", ""))
         session_id, start, stop = info["session_id"], number("start"), number("stop")
@@ -192,7 +190,7 @@ class _Pages:
             if what == "undo":  # what it would come to
                 return (await context.undo_outlook())._asdict()
             budget, records = info["budget"] or context.budget().max_tokens, context.activations()
-            view = await context.get_messages_for_request(token_budget=_NO_LIMIT if records else budget)
+            view = await context.get_messages_for_request(10**9 if records else budget)  # a look activates nothing
             log = await context.get_messages()
 
             if what == "session":  # its log, its segments, the blocks of the header, and what is sent next

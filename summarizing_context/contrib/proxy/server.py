@@ -352,7 +352,7 @@ async def run_behind(
     token, is_codex = proxy.token or "", Path(command[0]).name == "codex"
     by_chatgpt = is_codex and codex_asks_chatgpt(token)
     if by_chatgpt and proxy.openai == OPENAI:
-        proxy = replace(proxy, openai=CHATGPT)
+        proxy = replace(proxy, openai="https://chatgpt.com/backend-api/codex")
     with bound_socket("127.0.0.1", 0) as listening:
         async with serving(proxy, listening) as address:
             started(address)
@@ -411,7 +411,6 @@ async def run_behind(
 # A session is resumed with the provider's name that it began with, or not at all.
 
 TOKEN_VARIABLE = "SUMMARIZING_CONTEXT_PROXY_TOKEN"
-CHATGPT = "https://chatgpt.com/backend-api/codex"  # where Codex asks with a login of ChatGPT
 _CODEX_PROVIDER = "summarizing-context"
 
 
