@@ -39,7 +39,6 @@ _FIELDS = frozenset(  # whose names an error may quote
 ROLES = ("system", "developer", "user", "assistant", "model", "tool", "function")
 _BARE = frozenset({"role", "type", "id", "name", "metadata", "timestamp"})  # beside these a message says something
 _encoder = msgspec.json.Encoder()
-_SURROGATE_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
 
 def check_message(message: object) -> Message:
@@ -145,7 +144,7 @@ def _copy(value: object, where: str, depth: int) -> Any:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
-        if value.isascii() or not _SURROGATE_PAIR.search(value):
+        if value.isascii() or not re.search("[\ud800-\udbff][\udc00-\udfff]", value):
             return str.__str__(value)
         wrong = "a character is split into its two halves; join them before adding the message"
     elif isinstance(value, int):
