@@ -35,8 +35,7 @@ from summarizing_context.worker.summary_cache import HeaderNode, Node, check_foc
 
 logger = logging.getLogger("summarizing_context")  # one name for all sessions, as the documents give it
 
-_RECALLED = 0.04  # of the room, that a page about a message may take; but so many tokens in a small one
-_LEAST_RECALLED = 240
+_LEAST_RECALLED = 240  # tokens that a page about a message may take in a small room
 _QUESTION = "?？؟"  # its marks: work that is asked for needs the past less, and each page takes room
 USEFUL_ROOM = 4_000  # tokens beside system rows and tools, below which a view holds a few steps of an agent
 
@@ -595,7 +594,7 @@ class SummarizingContext:
         if latest is None or not log.humans or log.humans[-1] != at:
             return
         entry, room = log.entries[at], budget - session.views.system_rows.tokens
-        most = int(max(_RECALLED * room, min(_LEAST_RECALLED, 0.1 * room)))
+        most = int(max(0.04 * room, min(_LEAST_RECALLED, 0.1 * room)))
         later = map(log.entries.__getitem__, log.humans[bisect_left(log.humans, latest.state.stop) :])
         known = [one.recalled for one in later if one.recalled is not None]
         taken = sum(page.page.facts.text_tokens for page in known)
