@@ -11,7 +11,6 @@ from functools import lru_cache, partial
 from typing import Any, Literal
 
 import anyio
-import anyio.to_thread
 
 from summarizing_context.commands import CommandResult, run_command
 from summarizing_context.concurrency import finish_despite_cancellation, in_turns
