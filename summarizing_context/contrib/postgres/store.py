@@ -18,7 +18,6 @@ import socket
 import threading
 import time
 import unicodedata
-import uuid
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -142,7 +141,7 @@ class PostgresEngine(Engine):
     def __init__(self, address: Address, *, read_only: bool) -> None:
         super().__init__(address.name, read_only=read_only)
         self._address, self._queries = address, queries_for(address.schema)
-        self.writer = None if read_only else uuid.uuid4().hex
+        self.writer = None if read_only else os.urandom(16).hex()
         self._batch = 0  # the number of the transaction
         self._lost_at: float | None = None  # by the clock, while the server cannot be reached
         self._ended = threading.Event()

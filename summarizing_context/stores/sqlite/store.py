@@ -14,7 +14,6 @@ import sqlite3
 import stat
 import threading
 import time
-import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, nullcontext, suppress
 from functools import partial
@@ -240,7 +239,7 @@ class SqliteEngine(Engine):
         """Return a connection for writing; where only reading is allowed, one that is not used: each read opens its
         own, and leaves no file next to this one."""
         path, wait = self._path, self._busy_timeout
-        writer = f"{os.getpid()}-{uuid.uuid4().hex[:16]}"
+        writer = f"{os.getpid()}-{os.urandom(8).hex()}"
         if path is None:
             connection = connect(None, "", wait)
             create_tables(connection, self.name)
