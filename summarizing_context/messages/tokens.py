@@ -10,7 +10,6 @@ It is checked. Nothing is downloaded unless the settings allow it.
 from __future__ import annotations
 
 import base64
-import binascii
 import gzip
 import hashlib
 import importlib.util
@@ -28,7 +27,6 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
 from itertools import product
-from math import inf
 from operator import mul
 from pathlib import Path
 from string import ascii_letters, ascii_lowercase, ascii_uppercase, digits, punctuation
@@ -307,7 +305,7 @@ async def choose_counter(
     # lets the process end.
     loading = threading.Thread(target=load, name="tiktoken", daemon=True)
     loading.start()
-    with anyio.move_on_after(20.0 if allow_download else inf):
+    with anyio.move_on_after(20.0 if allow_download else None):
         while loading.is_alive():  # noqa: ASYNC110  (a thread of our own cannot set anyio's events)
             await anyio.sleep(0.001)
     if encoding is not None:
@@ -349,7 +347,7 @@ def load_offline() -> Encoding | None:
                 data = gzip.decompress(place.read_bytes()) if place.suffix == ".gz" else place.read_bytes()
             if hashlib.sha256(data).hexdigest() == RANKS_SHA256:
                 words = iter(data.split())  # a token, its rank, a token, its rank, ...
-                ranks = {binascii.a2b_base64(token): int(rank) for token, rank in zip(words, words, strict=True)}
+                ranks = {base64.b64decode(token): int(rank) for token, rank in zip(words, words, strict=True)}
                 special = {"<|endoftext|>": 199_999, "<|endofprompt|>": 200_018}
                 encoding = tiktoken.Encoding(ENCODING, pat_str=_PATTERN, mergeable_ranks=ranks, special_tokens=special)
                 encoding.encode("a", disallowed_special=())  # the first text takes a tenth of a second

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import hmac
 import json
 import secrets
 import socket
@@ -406,11 +405,11 @@ class Access:
     def admits(self, scope: Scope) -> tuple[bool, str | None]:
         """Return whether a request is let in, and the cookie to set for a link that was not opened before."""
         asked = HTTPConnection(scope)
-        if hmac.compare_digest(asked.cookies.get(_COOKIE, "").encode(), self._cookie.encode()):
+        if secrets.compare_digest(asked.cookies.get(_COOKIE, "").encode(), self._cookie.encode()):
             return True, None
         given = asked.query_params.get("key", "").encode()
         for key in list(self._keys):
-            if scope["method"] == "GET" and hmac.compare_digest(given, key.encode()):
+            if scope["method"] == "GET" and secrets.compare_digest(given, key.encode()):
                 self._keys.remove(key)
                 return True, f"{_COOKIE}={self._cookie}; HttpOnly; SameSite=Strict; Path={scope.get('root_path', '')}/"
         return False, None
