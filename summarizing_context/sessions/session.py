@@ -31,7 +31,6 @@ from summarizing_context.messages.reading import canonical_json, check_message, 
 from summarizing_context.messages.text import GONE, shown
 from summarizing_context.models import UNKNOWN_CACHE, ModelTable, ProviderWindow
 from summarizing_context.stores import base
-from summarizing_context.stores.base import Checkpoint
 from summarizing_context.views import view as states
 from summarizing_context.views.builder import View, Viewer, common_prefix
 from summarizing_context.views.header import memories_in
@@ -579,7 +578,7 @@ class Session:
         self.log.interruptions = []  # those of then come with the states
         self._take_up(there.pins, there.activations, resumes=True)
 
-    async def save_checkpoint(self, name: str | None = None) -> Checkpoint:
+    async def save_checkpoint(self, name: str | None = None) -> base.Checkpoint:
         is_text = isinstance(name, str) and name.strip() and name.isprintable() and len(name) <= 200
         if name is not None and (not is_text or base.CHECKPOINT_ID.fullmatch(name)):
             said = f"a checkpoint name is 1-200 printable characters, but no id, or None; not {briefly(name, 60)}"
@@ -602,7 +601,7 @@ class Session:
             self._checkpoint_looked_for = len(self.log)
             await self.keep(self.save_checkpoint, "an automatic checkpoint could not be kept")
 
-    async def restore(self, id: str) -> Checkpoint:
+    async def restore(self, id: str) -> base.Checkpoint:
         """Go back to a checkpoint, and return the one of the present that is made before."""
         async with self.changing:
             there = await self.store.load_checkpoint(self.id, id)
