@@ -9,8 +9,6 @@ create function store.json_each(list text) returns table (value text) language s
 create function store.json_extract(value text, path text) returns text language sql immutable as
     $$ select value::json #>> array[btrim(path, '$.[]')] $$;
 
-alter table store.sessions set (fillfactor = 70);
-
 create table store.writers (
     id text primary key, -- of one process and event loop
     host text not null,
