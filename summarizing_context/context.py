@@ -70,8 +70,7 @@ class SummarizingContext:
         self._told: tuple[str | None, int, int, Entry | None] = None, 0, 0, None
         self.memory = Memory(session, embedding_search)
         """What sessions of this project keep for each other: `store`, `retrieve`, `update`, `forget`."""
-        found_in = session.counter.count, session.store, session.id
-        self._pages = Pages(session.log, session.summaries, session.views, *found_in)
+        self._pages = Pages(session)
 
     async def add_message(self, message: Message) -> None:
         """Add a message at the end of the log; durable when this returns (ephemeral ones are kept in memory only).
