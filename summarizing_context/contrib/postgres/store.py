@@ -21,7 +21,7 @@ import unicodedata
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
 
@@ -98,7 +98,6 @@ def unreachable(address: Address, error: Exception) -> StoreUnreachableError:
     return fault
 
 
-@cache
 def queries_for(schema: str) -> dict[str, str]:
     """Return all queries by name, for one schema, with the marks of psycopg for values."""
     queries, value = relational.read_queries(__package__, schema=f"{schema}."), re.compile(r"(?<![:\w]):([a-z_]+)")
@@ -164,7 +163,7 @@ class PostgresEngine(Engine):
                     if writer is None:
                         words = "there is no store in this schema; open it once without read_only=True to create it"
                         raise StoreError(f"{self.name}: {words}")
-                    raw.execute(queries_for(schema)["schema"].encode())
+                    raw.execute(self._queries["schema"].encode())
                     raw.execute(f"insert into {schema}.version values ({relational.VERSION:d})".encode())
                 (version,) = raw.execute(f"select number from {schema}.version".encode()).fetchone() or (0,)
             relational.check_version(int(version), self.name, "name another schema. The store")
