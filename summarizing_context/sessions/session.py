@@ -184,8 +184,6 @@ logger = logging.getLogger("summarizing_context")  # one name for all sessions, 
 
 _acted_on: ContextVar[object | None] = ContextVar("announcement_acted_on", default=None)  # by a hook
 
-Notify = Callable[[str, dict[str, Any]], None]
-
 _LINES = {  # of the log, by event
     "activation": "activation ({reason}) in {duration:.3f} s: {tokens_before} tokens to {tokens_after}, "
     "{messages} messages, {header_blocks} summaries, {stand_ins} stand-ins",
@@ -194,7 +192,7 @@ _LINES = {  # of the log, by event
 }
 
 
-def make_notify(events: Events | None, session_id: str) -> Notify:
+def make_notify(events: Events | None, session_id: str) -> Callable[[str, dict[str, Any]], None]:
     """Return what logs an event and hands it to the observer. A fault of the observer costs only the event."""
 
     def notify(name: str, data: dict[str, Any]) -> None:

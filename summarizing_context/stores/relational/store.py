@@ -541,7 +541,7 @@ class RelationalStore:
 
         return await self.submit("save a summary", work)
 
-    async def summaries_of(self, session_id: str) -> Mapping[SummaryKey, base.UsedSummary]:
+    async def summaries_of(self, session_id: str) -> Mapping[SummaryKey, tuple[base.StoredSummary, base.Place | None]]:
         return {
             SummaryKey(*row[:2]): (_read_summary(*row[4:]), None if row[2] is None else (row[2], row[3]))
             for row in await self.rows("summaries_of", session_id=session_id)
