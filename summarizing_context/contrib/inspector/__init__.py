@@ -61,7 +61,6 @@ Json = dict[str, Any]
 _FILES = Path(__file__).parent / "static"
 _MAX_BODY = 4_096  # bytes of a request
 _BINS = 480  # of the ribbon
-_TYPED = 8  # characters of a longer name, its last, that confirm an undo
 
 _STATUS = {NodeNotFoundError: 404, SettingsError: 400, SessionInUseError: 409, UndoError: 409, StoreError: 503}
 
@@ -130,7 +129,7 @@ class _Pages:
         if not isinstance(session := asked.get("session"), str) or not session:
             return _json({"error": "a change is asked for with the session's name"}, 400)
         is_undo, message = request.url.path.endswith("/undo"), asked.get("message", "")
-        if is_undo and asked.get("confirm") not in (session, session[-_TYPED:]):
+        if is_undo and asked.get("confirm") not in (session, session[-8:]):
             return _json({"error": "type the session's name, or the end of a long one, to confirm"}, 400)
         if not is_undo and (isinstance(message, bool) or not isinstance(message, int)):
             return _json({"error": "name the message by its number"}, 400)

@@ -33,7 +33,6 @@ from summarizing_context.stores.relational.store import Engine, RelationalStore,
 
 _AT_ONCE = 100_000  # entries that are removed in one transaction; a fiftieth of them is indexed in one
 _MERGED = 300  # pages of an index that it merges in one
-_FRAME = 4_096 + 24  # bytes of a page in the log
 
 _TRANSLATED = {  # the shared queries are written for PostgreSQL
     "bigint generated always as identity primary key": "integer primary key autoincrement",
@@ -409,7 +408,7 @@ class SqliteStore(RelationalStore):
 
         def logged() -> int:  # a rewritten file is in its log before it is in place
             with suppress(OSError):
-                return os.path.getsize(f"{self._path}-wal") // _FRAME
+                return os.path.getsize(f"{self._path}-wal") // (4_096 + 24)  # bytes of a page in it
             return 0
 
         seen, doing = 0, "the file is rewritten"
