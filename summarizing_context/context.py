@@ -6,7 +6,7 @@ import logging
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import asdict, astuple
+from dataclasses import asdict
 from functools import lru_cache, partial
 from typing import Any, Literal
 
@@ -273,7 +273,7 @@ class SummarizingContext:
         counts as failed: it is left out of these figures."""
         self._session.check()
         took = Took(input_tokens, cache_read, cache_write, cache_write_long, output_tokens)
-        for count in astuple(took):
+        for count in took:
             if type(count) is not int or count < 0:
                 raise SettingsError(f"observe_usage got {briefly(count)}; usage is in tokens, ints of at least 0")
         if (view := self.last_view) is not None:

@@ -38,8 +38,7 @@ from summarizing_context.worker.summary_cache import stand_ins
 from summarizing_context.worker.worker import Worker
 
 
-@dataclass(frozen=True, slots=True)
-class Took:
+class Took(NamedTuple):
     """Tokens of one request."""
 
     input: int = 0  # neither read from the cache nor written to it
@@ -173,7 +172,7 @@ class CacheLedger:
         if has_room and (window is None or whole <= window):
             is_cached = self._is_cached or told is None
             plain = estimate(whole, int(sent.plain_kept * scale)) if is_cached else Took(whole)
-            more |= {**spent("plain_", replace(plain, output=took.output)), "compared_cost": more["cost"]}
+            more |= {**spent("plain_", plain._replace(output=took.output)), "compared_cost": more["cost"]}
         for name, value in more.items():
             before = getattr(self._counted, name)
             more[name] = None if before is None or value is None else before + value
