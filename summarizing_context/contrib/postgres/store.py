@@ -37,8 +37,6 @@ from summarizing_context.stores.relational.store import Engine, RelationalStore,
 
 logger = logging.getLogger(__name__)
 
-_RETRY = 0.1  # seconds
-
 _WRITE = "write postgresql://user@host:5432/database, with %40 for @ and %2F for / in a name or password"
 LOOK_AGAIN = 0.5  # seconds from the first look to the next; later ones come more slowly
 
@@ -254,7 +252,7 @@ class PostgresEngine(Engine):
                 except psycopg.Error as lost:
                     if not is_connection_lost(lost):
                         raise
-                    time.sleep(_RETRY)
+                    time.sleep(0.1)
                     continue
                 if row is not None and row[0] == self._batch:
                     return
@@ -320,7 +318,7 @@ class PostgresEngine(Engine):
                 if time.monotonic() >= lost_at + 20.0 or self.is_stopping:
                     fault = unreachable(self._address, error)
                     raise fault from fault.__cause__
-                time.sleep(_RETRY)
+                time.sleep(0.1)
 
 
 # What hosts and workers share. Hosts look from time to time, so that a pooler may stand before the server.
