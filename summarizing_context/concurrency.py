@@ -12,7 +12,6 @@ from types import SimpleNamespace
 from typing import Any, Protocol, TypeVar
 
 import anyio
-import anyio.to_thread
 
 from summarizing_context.errors import ContextClosedError, SettingsError, WrongEventLoopError
 

@@ -6,12 +6,11 @@ import logging
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import asdict, astuple
+from dataclasses import asdict
 from functools import lru_cache, partial
 from typing import Any, Literal
 
 import anyio
-import anyio.to_thread
 
 from summarizing_context.commands import CommandResult, run_command
 from summarizing_context.concurrency import finish_despite_cancellation, in_turns
@@ -35,8 +34,7 @@ from summarizing_context.worker.summary_cache import HeaderNode, Node, check_foc
 
 logger = logging.getLogger("summarizing_context")  # one name for all sessions, as the documents give it
 
-_RECALLED = 0.04  # of the room, that a page about a message may take; but so many tokens in a small one
-_LEAST_RECALLED = 240
+_LEAST_RECALLED = 240  # tokens that a page about a message may take in a small room
 _QUESTION = "?？؟"  # its marks: work that is asked for needs the past less, and each page takes room
 USEFUL_ROOM = 4_000  # tokens beside system rows and tools, below which a view holds a few steps of an agent
 
@@ -72,8 +70,7 @@ class SummarizingContext:
         self._told: tuple[str | None, int, int, Entry | None] = None, 0, 0, None
         self.memory = Memory(session, embedding_search)
         """What sessions of this project keep for each other: `store`, `retrieve`, `update`, `forget`."""
-        found_in = session.counter.count, session.store, session.id
-        self._pages = Pages(session.log, session.summaries, session.views, *found_in)
+        self._pages = Pages(session)
 
     async def add_message(self, message: Message) -> None:
         """Add a message at the end of the log; durable when this returns (ephemeral ones are kept in memory only).
@@ -276,7 +273,7 @@ class SummarizingContext:
         counts as failed: it is left out of these figures."""
         self._session.check()
         took = Took(input_tokens, cache_read, cache_write, cache_write_long, output_tokens)
-        for count in astuple(took):
+        for count in took:
             if type(count) is not int or count < 0:
                 raise SettingsError(f"observe_usage got {briefly(count)}; usage is in tokens, ints of at least 0")
         if (view := self.last_view) is not None:
@@ -595,7 +592,7 @@ class SummarizingContext:
         if latest is None or not log.humans or log.humans[-1] != at:
             return
         entry, room = log.entries[at], budget - session.views.system_rows.tokens
-        most = int(max(_RECALLED * room, min(_LEAST_RECALLED, 0.1 * room)))
+        most = int(max(0.04 * room, min(_LEAST_RECALLED, 0.1 * room)))
         later = map(log.entries.__getitem__, log.humans[bisect_left(log.humans, latest.state.stop) :])
         known = [one.recalled for one in later if one.recalled is not None]
         taken = sum(page.page.facts.text_tokens for page in known)

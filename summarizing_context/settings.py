@@ -14,7 +14,6 @@ import functools
 import json
 import os
 import re
-import sys
 import tomllib
 import types
 from collections.abc import Callable, Iterable, Mapping
@@ -274,7 +273,7 @@ def shown_name(name: str) -> str:
 
 def shown(value: Any) -> str:
     """Return a refused value as a message shows it: short, without a password, and never an error of its own."""
-    text = briefly(shown_store(value) if isinstance(value, str | Path) else value, sys.maxsize)
+    text = briefly(shown_store(value) if isinstance(value, str | Path) else value, 10**9)
     if "://" in text and any(mark in text for mark in "@?"):  # an address that may carry a password or a key
         return f"<{type(value).__name__}, not shown>"
     return text if len(text) <= 60 else f"{text[:60]}… ({type(value).__name__})"

@@ -11,7 +11,6 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FrameType
 from typing import Any
 
 import uvicorn
@@ -46,8 +45,7 @@ class Server(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app,
-                log_level="critical",
-                access_log=False,
+                log_level="critical",  # so there is no log of requests either
                 server_header=False,
                 date_header=False,
                 proxy_headers=False,
@@ -68,7 +66,7 @@ async def serve(app: Any, listening: socket.socket) -> None:
     """Serve an application until a signal ends the process."""
     server = Server(app)
 
-    def told_to_end(sign: int, frame: FrameType | None) -> None:
+    def told_to_end(sign: int, frame: Any) -> None:
         if not server.should_exit:
             end_process_in_time()
         server.handle_exit(sign, frame)

@@ -50,7 +50,6 @@ def looks_only(tool: str) -> bool:
 # Arguments.
 
 _VALUES = 200  # of the arguments of one call
-_IN_SCRIPT = "tools.exec_command("  # Codex runs its commands in JavaScript, as arguments of one tool
 _COMMAND = re.compile(r"""\bcmd["']?\s{0,9}:\s{0,9}("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\]|\\.)*`)""")
 
 
@@ -71,7 +70,7 @@ def read_arguments(text: str, *, numbers: bool = False) -> list[tuple[str, str]]
             value = " ".join(words[:_VALUES])  # a program and its words, not several commands
         if isinstance(value, str) or (numbers and type(value) in (int, float)):
             found.append((name, str(value)))
-            if _IN_SCRIPT in str(value)[:_HUGE]:
+            if "tools.exec_command(" in str(value)[:_HUGE]:  # Codex runs its commands in JavaScript
                 literals = _COMMAND.findall(value[:_HUGE])[:_VALUES]
                 escapes = {"n": "\n", "t": "\t"}
                 found.extend(

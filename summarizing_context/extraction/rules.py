@@ -28,14 +28,12 @@ _CUES = (files(__package__) / "rule_cues.toml").read_bytes()
 _READING = 7  # another one whenever the same text would give other sentences
 _LONG, _ENDS = 25, 3  # sentences of what is read whole, and at each end of what is longer
 _MOST = 100_000  # characters at each end of what is longer still: one call over megabytes would hold all threads up
-_FENCE = re.compile(r"(?m)```+|^[ \t]*~~~+")
 _NOT_SPEECH = re.compile(r"[ ]{4}|\t|\s*(?:[>|#<{}$=/\\+@]|[─-╿]|--|\d+[:|]|\d{4}-\d\d-\d\d[T ]\d|\w+\(|\[[^\]]*\]:)")
 _ITEM = re.compile(r"\A\s*(?:[-*•・]|\d{1,2}[.)])\s+")
 _END = re.compile(r"(?<=[.!?…؟])[\"'”’)*_`]{0,3}\s+(?=[\"'“‘(¿¡«*]{0,2}[^\W\d_])|(?<=[?؟])\s+|(?<=[。！？])[」』）)]?")
 _MARKS = re.compile("[\u0300-\u036f\u0640\u064b-\u0655\u0670]|\\*\\*|__")  # accents, and those of Markdown
 _OPEN = re.compile(r"[?？؟]|¿|\A(?!.*(?:\w\W+\w|[\u2e80-\uffff]{4}))")  # a question, or one word
 _LOUD = re.compile(r"\W*[A-ZÀ-Ý][A-ZÀ-Ý\d '’/_-]+[:：]")
-_PAUSE = re.compile(r"[,;:،؛–—(]\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +75,7 @@ def _spoken(text: str) -> list[tuple[str, str]]:
     """Return the whole sentences that a human says in a text, none of code, a log, a list or an article that was
     pasted; each also behind the line above its list that ends in a colon, if there is one."""
     cues, _ = _cues()
-    parts = _FENCE.split(text) if "```" in text or "~~~" in text else [text]
+    parts = re.split(r"(?m)```+|^[ \t]*~~~+", text) if "```" in text or "~~~" in text else [text]
     if len(parts) % 2 == 0:  # the last one is left open: what stands behind its last empty line is said again
         parts[-1:] = ["", parts[-1].rpartition("\n\n")[2] if "\n\n" in parts[-1] else ""]
     lines = re.sub(r"(?m)^\$ \S.*(?:\n.+)*", "", "\n\n".join(parts[::2])).split("\n")
@@ -128,7 +126,7 @@ def rule_strength(sentence: str) -> Strength | None:
 
     # an order, and a word that it lasts; what a clause tells of a thing is no part of it
     outright = cues["breaks"].sub("", plain)
-    clauses = _PAUSE.split(outright)
+    clauses = re.split(r"[,;:،؛–—(]\s*", outright)
     orders = [one for one in clauses if cues["verbs"].match(one) or cues["orders"].search(one)]
     is_rule = bool(mark and (orders or cues["binds"].search(outright)))
     is_rule |= bool(orders and (cues["lasts"].search(outright) or any(map(cues["always"].search, orders))))

@@ -39,7 +39,6 @@ _FIELDS = frozenset(  # whose names an error may quote
 ROLES = ("system", "developer", "user", "assistant", "model", "tool", "function")
 _BARE = frozenset({"role", "type", "id", "name", "metadata", "timestamp"})  # beside these a message says something
 _encoder = msgspec.json.Encoder()
-_SURROGATE_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
 
 def check_message(message: object) -> Message:
@@ -145,7 +144,7 @@ def _copy(value: object, where: str, depth: int) -> Any:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
-        if value.isascii() or not _SURROGATE_PAIR.search(value):
+        if value.isascii() or not re.search("[\ud800-\udbff][\udc00-\udfff]", value):
             return str.__str__(value)
         wrong = "a character is split into its two halves; join them before adding the message"
     elif isinstance(value, int):
@@ -491,21 +490,19 @@ class Reading(NamedTuple):
 
 def read_message(message: Message) -> Reading:
     """Read a checked message. Never raises, whatever its shape."""
-    reading, fields = _read(message)
-    role, parts = reading.role, reading.parts
+    reading = read_content(message)
+    parts = reading.parts
 
     # What a person typed in a row of the user's.
     human = False
     typed: tuple[str, ...] = ()
-    if role == "user":
+    if reading.role == "user":
         if len(parts) > 2 and sum(part.kind == "text" for part in parts) > 2:  # those between a host's tags are its
             between = stand_between(["\n".join(part.texts) if part.kind == "text" else "" for part in parts])
             parts = tuple(part._replace(put_in=part.put_in or held) for part, held in zip(parts, between, strict=True))
         if not is_put_in(message):
             typed = typed_texts(parts)
             human = bool(typed) or any(part.kind == "media" and not part.put_in for part in parts)
-    if not fields:  # a text and nothing else
-        return Reading(role, parts, human=human, typed=typed)
 
     # What it binds: what is answered in the message itself is bound to nothing outside.
     inside = {part.id for part in parts if part.half == "call"} & {part.id for part in parts if part.half == "result"}
@@ -513,9 +510,8 @@ def read_message(message: Message) -> Reading:
     answers = tuple([part.id for part in parts if part.half == "result" and part.id not in inside])
     flags = metadata_of(message)
     passes = message.get("ephemeral") is True or (flags.get("ephemeral") is True and flags.get("persisted") is not True)
-    return Reading(
-        role,
-        parts,
+    return reading._replace(
+        parts=parts,
         calls=tuple([part.id for part in calls]),
         answers=answers,
         human=human,
@@ -524,7 +520,6 @@ def read_message(message: Message) -> Reading:
         typed=typed,
         held=tuple([part.id for part in calls if part.whole]),
         state=tuple(dict.fromkeys(state_names(blocks_of(message)))) if any(part.whole for part in parts) else (),
-        frame=reading.frame,
     )
 
 

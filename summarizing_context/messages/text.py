@@ -123,10 +123,9 @@ def _pieces(line: str) -> Iterator[str]:
 
 
 Words = list[bytes]
-_KEPT = b"abcdefghijklmnopqrstuvwxyz0123456789_"
 LOWER_TABLE = bytes(  # of UTF-8: small letters, and a space for whatever parts words
-    byte if byte >= 128 or byte in _KEPT else byte + 32 if 65 <= byte <= 90 else 32 for byte in range(256)
-)
+    byte if byte >= 128 or chr(byte).isalnum() or chr(byte) == "_" else 32 for byte in range(256)
+).lower()
 
 
 def words_of(text: str) -> Words:

@@ -10,14 +10,12 @@ It is checked. Nothing is downloaded unless the settings allow it.
 from __future__ import annotations
 
 import base64
-import binascii
 import gzip
 import hashlib
 import importlib.util
 import logging
 import os
 import re
-import sys
 import tempfile
 import threading
 import tomllib
@@ -29,7 +27,6 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
 from itertools import product
-from math import inf
 from operator import mul
 from pathlib import Path
 from string import ascii_letters, ascii_lowercase, ascii_uppercase, digits, punctuation
@@ -291,8 +288,7 @@ async def choose_counter(
         return count_tokens if isinstance(count_tokens, TokenCounter) else checked_counter(count_tokens)
     if token_counter == "estimate":
         return ESTIMATE_COUNTER
-    registry = sys.modules.get("tiktoken.registry")
-    encoding: Encoding | None = getattr(registry, "ENCODINGS", {}).get(ENCODING)  # another thread may be importing it
+    encoding: Encoding | None = None
 
     def load() -> None:
         nonlocal encoding
@@ -307,12 +303,11 @@ async def choose_counter(
 
     # Loading takes tenths of a second. tiktoken sets no time limit, so a download may hang: only a daemon thread then
     # lets the process end.
-    if encoding is None:
-        loading = threading.Thread(target=load, name="tiktoken", daemon=True)
-        loading.start()
-        with anyio.move_on_after(20.0 if allow_download else inf):
-            while loading.is_alive():  # noqa: ASYNC110  (a thread of our own cannot set anyio's events)
-                await anyio.sleep(0.001)
+    loading = threading.Thread(target=load, name="tiktoken", daemon=True)
+    loading.start()
+    with anyio.move_on_after(20.0 if allow_download else None):
+        while loading.is_alive():  # noqa: ASYNC110  (a thread of our own cannot set anyio's events)
+            await anyio.sleep(0.001)
     if encoding is not None:
         return tiktoken_counter(encoding)
     if token_counter == "tiktoken":
@@ -352,7 +347,7 @@ def load_offline() -> Encoding | None:
                 data = gzip.decompress(place.read_bytes()) if place.suffix == ".gz" else place.read_bytes()
             if hashlib.sha256(data).hexdigest() == RANKS_SHA256:
                 words = iter(data.split())  # a token, its rank, a token, its rank, ...
-                ranks = {binascii.a2b_base64(token): int(rank) for token, rank in zip(words, words, strict=True)}
+                ranks = {base64.b64decode(token): int(rank) for token, rank in zip(words, words, strict=True)}
                 special = {"<|endoftext|>": 199_999, "<|endofprompt|>": 200_018}
                 encoding = tiktoken.Encoding(ENCODING, pat_str=_PATTERN, mergeable_ranks=ranks, special_tokens=special)
                 encoding.encode("a", disallowed_special=())  # the first text takes a tenth of a second

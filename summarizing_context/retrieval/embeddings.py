@@ -10,7 +10,6 @@ import inspect
 import logging
 import math
 import os
-import uuid
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -55,7 +54,7 @@ class EmbeddingSearch:
         self._embedder, self._owned = embedder, owned
         self._embed: Callable[[list[str]], Any] = getattr(embedder, "embed", embedder)  # type: ignore[arg-type]
         named = getattr(embedder, "recipe", None)
-        self._recipe = named if isinstance(named, str) else f"unnamed {uuid.uuid4().hex}"
+        self._recipe = named if isinstance(named, str) else f"unnamed {os.urandom(16).hex()}"
         self._vectors, self._redact, self._timeout = vectors, redact, timeout
         self._one_by_one = anyio.CapacityLimiter(1)
         self.last_error: str | None = None

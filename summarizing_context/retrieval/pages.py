@@ -21,15 +21,14 @@ import anyio.to_thread
 
 from summarizing_context.errors import NodeNotFoundError, SettingsError, briefly
 from summarizing_context.log.entries import Entry, Recalled
-from summarizing_context.log.message_log import MessageLog
 from summarizing_context.messages.rendering import BREAKS, Count, between_lines, cut_middle, fitting, parts_by_author
 from summarizing_context.messages.text import fence, query_terms, search_words, stems
 from summarizing_context.retrieval.search import check_query
-from summarizing_context.stores.base import Match, Scope, SessionStore
+from summarizing_context.sessions.session import Session
+from summarizing_context.stores.base import Match, Scope
 from summarizing_context.summarizers.extractive import brief_of
-from summarizing_context.views.builder import Viewer
 from summarizing_context.views.header import BRIEF_TOKENS
-from summarizing_context.worker.summary_cache import HeaderNode, Node, SummaryCache
+from summarizing_context.worker.summary_cache import HeaderNode, Node
 
 Detail = Literal["line", "paragraph", "full"]
 Place = str | int | tuple[int, int] | HeaderNode
@@ -91,16 +90,12 @@ def message_parts(index: int, group: Sequence[Entry]) -> list[PagePart]:
     return [PagePart(index, index + 1, number, label[:_LABEL], text) for number, (label, text) in enumerate(labelled)]
 
 
-@dataclass(frozen=True)
 class Pages:
     """Pages of one session's past."""
 
-    _log: MessageLog
-    _summaries: SummaryCache
-    _views: Viewer
-    _count: Count
-    _store: SessionStore
-    _session_id: str
+    def __init__(self, session: Session) -> None:
+        self._log, self._summaries, self._views = session.log, session.summaries, session.views
+        self._count, self._store, self._session_id = session.counter.count, session.store, session.id
 
     def expand(self, place: object, detail: object, max_tokens: object, cursor: object) -> Page:
         """Return the next page of a node, a range or a message."""

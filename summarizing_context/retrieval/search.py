@@ -26,16 +26,8 @@ from summarizing_context.messages.text import UNSPACED, query_terms, search_word
 from summarizing_context.retrieval.embeddings import NEAR, EmbeddingSearch
 from summarizing_context.retrieval.memory_extraction import normal_subject, notify_of_memory
 from summarizing_context.sessions.session import Session
-from summarizing_context.stores.base import (
-    KeptMemory,
-    Match,
-    MemoryScope,
-    NewMemory,
-    Scope,
-    SearchHit,
-    StoredMemory,
-    keep_memories,
-)
+from summarizing_context.stores import base
+from summarizing_context.stores.base import Match, MemoryScope, SearchHit, keep_memories
 from summarizing_context.views.header import memory_text
 
 _SCOPES = ("session", "project", "all")
@@ -79,13 +71,13 @@ class Memory:
         same, whose text is kept in the metadata as `replaces`."""
         return (await self.keep(content, metadata, renew=True)).id
 
-    async def keep(self, content: str, metadata: Mapping[str, Any], *, renew: bool = False) -> KeptMemory:
+    async def keep(self, content: str, metadata: Mapping[str, Any], *, renew: bool = False) -> base.KeptMemory:
         """Keep a memory and return what became of it; metadata of what is there stay, unless they are renewed."""
         self._session.check(writes=True)
         given = _checked_metadata(metadata)
         if isinstance(about := given.get("about"), str) and (subject := normal_subject(about)):
             given["subject"] = subject
-        memory = NewMemory(_checked(content), given)
+        memory = base.NewMemory(_checked(content), given)
         (kept,) = await keep_memories(self._session.store, self._scope, [memory], renew=renew and bool(given))
         notify_of_memory(self._session.notify, kept, given)
         return kept
@@ -113,7 +105,7 @@ class Memory:
             kind = type(id).__name__
             raise SettingsError(f"a memory's id is a string, as store() and retrieve() return it; not {kind}")
 
-        def decide(held: dict[str, StoredMemory], _: object) -> None:
+        def decide(held: dict[str, base.StoredMemory], _: object) -> None:
             if (old := held.pop(id, None)) is None:
                 raise MemoryNotFoundError("there is no memory of this id here; retrieve() and store() return the ids")
             if content is not None:
@@ -249,7 +241,7 @@ async def find_hits(session: Session, memory: Memory, query: str, scope: str, li
     # of matches by words those that hold more of the terms come first
     terms, scored = query_terms(query), list[Match]()
     only = (session.id if scope == "session" else None, project if scope == "project" else None)
-    for match in await session.store.search(terms, Scope(session.id, *only), 3 * limit):
+    for match in await session.store.search(terms, base.Scope(session.id, *only), 3 * limit):
         lowered = match.text.lower()
         coverage = sum(re.search(_pattern(term), lowered) is not None for term in terms) / max(1, len(terms))
         scored.append(match._replace(score=match.score * (0.5 + coverage)))

@@ -31,7 +31,6 @@ from summarizing_context.messages.reading import canonical_json, check_message, 
 from summarizing_context.messages.text import GONE, shown
 from summarizing_context.models import UNKNOWN_CACHE, ModelTable, ProviderWindow
 from summarizing_context.stores import base
-from summarizing_context.stores.base import Checkpoint
 from summarizing_context.views import view as states
 from summarizing_context.views.builder import View, Viewer, common_prefix
 from summarizing_context.views.header import memories_in
@@ -39,8 +38,7 @@ from summarizing_context.worker.summary_cache import stand_ins
 from summarizing_context.worker.worker import Worker
 
 
-@dataclass(frozen=True, slots=True)
-class Took:
+class Took(NamedTuple):
     """Tokens of one request."""
 
     input: int = 0  # neither read from the cache nor written to it
@@ -174,7 +172,7 @@ class CacheLedger:
         if has_room and (window is None or whole <= window):
             is_cached = self._is_cached or told is None
             plain = estimate(whole, int(sent.plain_kept * scale)) if is_cached else Took(whole)
-            more |= {**spent("plain_", replace(plain, output=took.output)), "compared_cost": more["cost"]}
+            more |= {**spent("plain_", plain._replace(output=took.output)), "compared_cost": more["cost"]}
         for name, value in more.items():
             before = getattr(self._counted, name)
             more[name] = None if before is None or value is None else before + value
@@ -185,8 +183,6 @@ logger = logging.getLogger("summarizing_context")  # one name for all sessions, 
 
 _acted_on: ContextVar[object | None] = ContextVar("announcement_acted_on", default=None)  # by a hook
 
-Notify = Callable[[str, dict[str, Any]], None]
-
 _LINES = {  # of the log, by event
     "activation": "activation ({reason}) in {duration:.3f} s: {tokens_before} tokens to {tokens_after}, "
     "{messages} messages, {header_blocks} summaries, {stand_ins} stand-ins",
@@ -195,7 +191,7 @@ _LINES = {  # of the log, by event
 }
 
 
-def make_notify(events: Events | None, session_id: str) -> Notify:
+def make_notify(events: Events | None, session_id: str) -> Callable[[str, dict[str, Any]], None]:
     """Return what logs an event and hands it to the observer. A fault of the observer costs only the event."""
 
     def notify(name: str, data: dict[str, Any]) -> None:
@@ -579,7 +575,7 @@ class Session:
         self.log.interruptions = []  # those of then come with the states
         self._take_up(there.pins, there.activations, resumes=True)
 
-    async def save_checkpoint(self, name: str | None = None) -> Checkpoint:
+    async def save_checkpoint(self, name: str | None = None) -> base.Checkpoint:
         is_text = isinstance(name, str) and name.strip() and name.isprintable() and len(name) <= 200
         if name is not None and (not is_text or base.CHECKPOINT_ID.fullmatch(name)):
             said = f"a checkpoint name is 1-200 printable characters, but no id, or None; not {briefly(name, 60)}"
@@ -602,7 +598,7 @@ class Session:
             self._checkpoint_looked_for = len(self.log)
             await self.keep(self.save_checkpoint, "an automatic checkpoint could not be kept")
 
-    async def restore(self, id: str) -> Checkpoint:
+    async def restore(self, id: str) -> base.Checkpoint:
         """Go back to a checkpoint, and return the one of the present that is made before."""
         async with self.changing:
             there = await self.store.load_checkpoint(self.id, id)

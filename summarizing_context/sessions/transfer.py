@@ -13,7 +13,6 @@ from summarizing_context.log.entries import imported, unsealed
 from summarizing_context.messages.reading import check_message, decode_message, encode_message, read_message
 from summarizing_context.settings import Settings
 from summarizing_context.stores import base
-from summarizing_context.stores.base import NewMemory, keep_memories
 
 
 class OtherContentError(StoreError):
@@ -102,6 +101,6 @@ async def import_session(store: base.SessionStore, document: dict[str, Any]) -> 
         if document["budget"] is not None:
             await store.save_request(name, document["budget"], document.get("title"))
     for content, metadata, said_at in document["memories"]:
-        memory = NewMemory(content, metadata, said_at)
-        await keep_memories(store, base.MemoryScope(project, name), [memory])
+        memory = base.NewMemory(content, metadata, said_at)
+        await base.keep_memories(store, base.MemoryScope(project, name), [memory])
     return name, max(held, len(entries)), max(0, len(entries) - held)

@@ -58,9 +58,6 @@ class StoredSummary:
     output_tokens: int
 
 
-UsedSummary = tuple[StoredSummary, Place | None]  # the place if it is known
-
-
 class StoredFailure(NamedTuple):
     """What went wrong when summaries were made, without text of messages."""
 
@@ -303,8 +300,8 @@ class SessionStore(Protocol):
         """Keep a summary unless its key has one, and return the one that is kept: the first write wins. For an unknown
         session it is kept without a note of its use."""
 
-    async def summaries_of(self, session_id: str) -> Mapping[SummaryKey, UsedSummary]:
-        """Return those that a session uses, in the order of its log."""
+    async def summaries_of(self, session_id: str) -> Mapping[SummaryKey, tuple[StoredSummary, Place | None]]:
+        """Return those that a session uses, in the order of its log, with their places if they are known."""
 
     async def search(self, terms: Sequence[str], scope: Scope, limit: int) -> list[Match]:
         """Return the messages and summaries that hold any of the terms, the most relevant first; they are found as soon
@@ -405,10 +402,8 @@ async def keep_memories(
 
         if not again and marked.issuperset(marks):
             return
-        for content in gone:
-            old = next((one for one in held.values() if one.content == content), None)
-            if old and old.metadata.get("source") == "session":
-                del held[old.id]
+        for taught in [one for one in held.values() if one.content in gone and one.metadata.get("source") == "session"]:
+            del held[taught.id]
         for content, metadata, said_at in memories:
             quote, session_id, message = (metadata.get(name) for name in ("quote", "session_id", "message"))
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import hmac
 import json
 import secrets
 import socket
@@ -61,10 +60,7 @@ Json = dict[str, Any]
 
 _FILES = Path(__file__).parent / "static"
 _MAX_BODY = 4_096  # bytes of a request
-_NO_LIMIT = 10**9  # tokens: a look activates nothing
-_OF_A_SESSION = {"session", "ledger", "messages", "block", "activation", "search", "undo"}  # pages
 _BINS = 480  # of the ribbon
-_TYPED = 8  # characters of a longer name, its last, that confirm an undo
 
 _STATUS = {NodeNotFoundError: 404, SettingsError: 400, SessionInUseError: 409, UndoError: 409, StoreError: 503}
 
@@ -133,7 +129,7 @@ class _Pages:
         if not isinstance(session := asked.get("session"), str) or not session:
             return _json({"error": "a change is asked for with the session's name"}, 400)
         is_undo, message = request.url.path.endswith("/undo"), asked.get("message", "")
-        if is_undo and asked.get("confirm") not in (session, session[-_TYPED:]):
+        if is_undo and asked.get("confirm") not in (session, session[-8:]):
             return _json({"error": "type the session's name, or the end of a long one, to confirm"}, 400)
         if not is_undo and (isinstance(message, bool) or not isinstance(message, int)):
             return _json({"error": "name the message by its number"}, 400)
@@ -181,7 +177,7 @@ class _Pages:
 
         if what == "sessions":
             return await self._sessions()
-        if what not in _OF_A_SESSION:
+        if what not in ("session", "ledger", "messages", "block", "activation", "search", "undo"):
             raise NodeNotFoundError("there is no such page")
         info = await self._known(query.get("id", ""))
         session_id, start, stop = info["session_id"], number("start"), number("stop")
@@ -192,7 +188,7 @@ class _Pages:
             if what == "undo":  # what it would come to
                 return (await context.undo_outlook())._asdict()
             budget, records = info["budget"] or context.budget().max_tokens, context.activations()
-            view = await context.get_messages_for_request(token_budget=_NO_LIMIT if records else budget)
+            view = await context.get_messages_for_request(10**9 if records else budget)  # a look activates nothing
             log = await context.get_messages()
 
             if what == "session":  # its log, its segments, the blocks of the header, and what is sent next
@@ -408,11 +404,11 @@ class Access:
     def admits(self, scope: Scope) -> tuple[bool, str | None]:
         """Return whether a request is let in, and the cookie to set for a link that was not opened before."""
         asked = HTTPConnection(scope)
-        if hmac.compare_digest(asked.cookies.get(_COOKIE, "").encode(), self._cookie.encode()):
+        if secrets.compare_digest(asked.cookies.get(_COOKIE, "").encode(), self._cookie.encode()):
             return True, None
         given = asked.query_params.get("key", "").encode()
         for key in list(self._keys):
-            if scope["method"] == "GET" and hmac.compare_digest(given, key.encode()):
+            if scope["method"] == "GET" and secrets.compare_digest(given, key.encode()):
                 self._keys.remove(key)
                 return True, f"{_COOKIE}={self._cookie}; HttpOnly; SameSite=Strict; Path={scope.get('root_path', '')}/"
         return False, None

@@ -24,7 +24,6 @@ from summarizing_context.summarizers.providers import make_caller, make_model
 from summarizing_context.summarizers.verification import GROUNDING_VERSION
 
 RETRIES = (60.0, 300.0, 1_800.0, 7_200.0, 21_600.0, 86_400.0)  # seconds from each failure to the next try
-_CLAIM = 300.0  # seconds that a summary may take before another worker pays for it
 _LOOK_AGAIN = 1.0  # seconds until a worker that has room looks for requests, or tries again what the store failed
 
 logger = logging.getLogger(__name__)
@@ -57,13 +56,13 @@ class PostgresRequests:
         await self.run("note_error", **key._asdict(), error=error, waits=list(RETRIES))
 
     async def take(self, recipe: str, most: int) -> list[tuple[SummaryKey, str, bytes]]:
-        """Claim requests of a queue; return each with its key, the session that asked, and what it asks."""
+        """Claim requests of a queue for 300 seconds; return each with its key, its session, and what it asks."""
 
         def work(connection: PostgresEngine) -> list[tuple[SummaryKey, str, bytes]]:
             queue = f"{recipe} {GROUNDING_VERSION}"
             found = connection.run("open_requests", queue=queue, most=most).fetchall()
             asked = [(SummaryKey(*key), session_id, text) for *key, session_id, text in found]
-            return [request for request in asked if take_claim(connection, request[0], _CLAIM)]
+            return [request for request in asked if take_claim(connection, request[0], 300.0)]
 
         return await self.store.submit("ask for summaries", work)
 

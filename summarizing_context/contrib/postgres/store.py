@@ -18,11 +18,10 @@ import socket
 import threading
 import time
 import unicodedata
-import uuid
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
 
@@ -33,19 +32,10 @@ from summarizing_context import errors
 from summarizing_context.errors import SettingsError, StoreError, StoreUnreachableError
 from summarizing_context.messages.text import indexed_words
 from summarizing_context.stores.base import SummaryKey
-from summarizing_context.stores.relational.store import (
-    VERSION,
-    Engine,
-    RelationalStore,
-    Result,
-    Work,
-    check_version,
-    read_queries,
-)
+from summarizing_context.stores.relational import store as relational
+from summarizing_context.stores.relational.store import Engine, RelationalStore, Result, Work
 
 logger = logging.getLogger(__name__)
-
-_RETRY = 0.1  # seconds
 
 _WRITE = "write postgresql://user@host:5432/database, with %40 for @ and %2F for / in a name or password"
 LOOK_AGAIN = 0.5  # seconds from the first look to the next; later ones come more slowly
@@ -106,10 +96,9 @@ def unreachable(address: Address, error: Exception) -> StoreUnreachableError:
     return fault
 
 
-@cache
 def queries_for(schema: str) -> dict[str, str]:
     """Return all queries by name, for one schema, with the marks of psycopg for values."""
-    queries, value = read_queries(__package__, schema=f"{schema}."), re.compile(r"(?<![:\w]):([a-z_]+)")
+    queries, value = relational.read_queries(__package__, schema=f"{schema}."), re.compile(r"(?<![:\w]):([a-z_]+)")
     tables = {"schema": queries.pop("schema")}
     marked = {name: value.sub(r"%(\1)s", query.replace("%", "%%")) for name, query in queries.items()}
     return {name: query.replace("?", "%s") for name, query in marked.items()} | tables
@@ -149,7 +138,7 @@ class PostgresEngine(Engine):
     def __init__(self, address: Address, *, read_only: bool) -> None:
         super().__init__(address.name, read_only=read_only)
         self._address, self._queries = address, queries_for(address.schema)
-        self.writer = None if read_only else uuid.uuid4().hex
+        self.writer = None if read_only else os.urandom(16).hex()
         self._batch = 0  # the number of the transaction
         self._lost_at: float | None = None  # by the clock, while the server cannot be reached
         self._ended = threading.Event()
@@ -172,10 +161,10 @@ class PostgresEngine(Engine):
                     if writer is None:
                         words = "there is no store in this schema; open it once without read_only=True to create it"
                         raise StoreError(f"{self.name}: {words}")
-                    raw.execute(queries_for(schema)["schema"].encode())
-                    raw.execute(f"insert into {schema}.version values ({VERSION:d})".encode())
+                    raw.execute(self._queries["schema"].encode())
+                    raw.execute(f"insert into {schema}.version values ({relational.VERSION:d})".encode())
                 (version,) = raw.execute(f"select number from {schema}.version".encode()).fetchone() or (0,)
-            check_version(int(version), self.name, "name another schema. The store")
+            relational.check_version(int(version), self.name, "name another schema. The store")
             if writer is not None:
                 host, lease = socket.gethostname(), self._address.lease
                 self.run("add_writer", writer=writer, host=host, pid=os.getpid(), lease=lease)
@@ -263,7 +252,7 @@ class PostgresEngine(Engine):
                 except psycopg.Error as lost:
                     if not is_connection_lost(lost):
                         raise
-                    time.sleep(_RETRY)
+                    time.sleep(0.1)
                     continue
                 if row is not None and row[0] == self._batch:
                     return
@@ -329,7 +318,7 @@ class PostgresEngine(Engine):
                 if time.monotonic() >= lost_at + 20.0 or self.is_stopping:
                     fault = unreachable(self._address, error)
                     raise fault from fault.__cause__
-                time.sleep(_RETRY)
+                time.sleep(0.1)
 
 
 # What hosts and workers share. Hosts look from time to time, so that a pooler may stand before the server.

@@ -37,9 +37,6 @@ _OF_LENGTH = re.compile(  # what any error says of a request that is too long: a
     re.DOTALL | re.IGNORECASE,
 )
 
-_LESS = 0.75  # of what was sent, where the provider does not say how much is too much
-
-
 ANTHROPIC = "https://api.anthropic.com"
 OPENAI = "https://api.openai.com/v1"
 
@@ -155,8 +152,6 @@ class Rewriter:
                     self.notice(f"model {model}", words)
                 return tokens
 
-            if len(self._told) >= 256:
-                self._told.pop(next(iter(self._told)))
             self._told[key] = now, asyncio.create_task(ask())
         return tokens or _USUAL_WINDOW
 
@@ -203,12 +198,12 @@ class Rewriter:
         if not (status == 413 or _OF_LENGTH.match(said) or sent >= 0.7 * record.budget):
             return None
 
-        # how much fits: as the error tells, where it names a limit below what was sent
+        # how much fits: as the error tells, where it names a limit below what was sent; three quarters at most
         largest = max(map(int, re.findall(r"\d{4,}", answer)), default=0)
         found = re.search(r"(?i)(?:>|max|limit|allowed|context|window)\D{0,60}?(\d{4,})", answer)
         limit = int(found[1]) if found else largest
         total = largest if largest > limit else sent
-        ceiling = int(sent * (min(_LESS, limit / total * 0.95) if 0 < limit < total else _LESS))
+        ceiling = int(sent * min(0.75, limit / total * 0.95 if 0 < limit < total else 1.0))
         if ceiling < 3_000:  # that is not too long for any model, whatever the words of an error
             return None
         before.known.ceilings[record.model] = ceiling
@@ -312,9 +307,8 @@ class Rewriter:
         package, which hold no text of messages, say more, in a notice once a kind."""
         self.failures += 1
         self.last_failure = kind = type(error).__name__
-        if len(self._notices) < 50:
-            why = f"{kind}: {error}" if isinstance(error, SummarizingContextError) else kind
-            self._notices.setdefault(f"failure {kind}", f"{words} ({why})")
+        why = f"{kind}: {error}" if isinstance(error, SummarizingContextError) else kind
+        self._notices.setdefault(f"failure {kind}", f"{words} ({why})")
         logger.warning(words, extra={"cause": kind})
 
     def notice(self, about: str, words: str) -> None:

@@ -8,7 +8,6 @@ Whatever fails before a view is made to its end is logged by its kind alone, and
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hmac
 import json
 import logging
@@ -18,7 +17,7 @@ import signal
 import socket
 import tomllib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from ipaddress import ip_address
 from pathlib import Path
@@ -153,7 +152,7 @@ class Passage:
                 await self._pass(scope, receive, send, body)
                 passing.cancel_scope.cancel()
         except asyncio.CancelledError:  # the proxy ends
-            with contextlib.suppress(RuntimeError):  # a reply has begun, and is cut off
+            with suppress(RuntimeError):  # a reply has begun, and is cut off
                 await own_error(503, "the proxy is ending; ask again")(scope, receive, send)
             raise
 
@@ -214,7 +213,7 @@ class Passage:
             kind, at = type(failure).__name__, failure.request.url.netloc.decode()
             logger.info("a request was not answered", extra={"cause": kind})
             words = f"{at} {'cannot be reached' if kind.startswith('Connect') else 'broke off'} ({kind})"
-            with contextlib.suppress(RuntimeError):  # a reply has begun: the server cuts the connection
+            with suppress(RuntimeError):  # a reply has begun: the server cuts the connection
                 await own_error(502, f"the provider at {words}")(scope, receive, send)
         if made is not None:
             await self._guarded(self._rewriter.observe(made))
@@ -352,7 +351,7 @@ async def run_behind(
     token, is_codex = proxy.token or "", Path(command[0]).name == "codex"
     by_chatgpt = is_codex and codex_asks_chatgpt(token)
     if by_chatgpt and proxy.openai == OPENAI:
-        proxy = replace(proxy, openai=CHATGPT)
+        proxy = replace(proxy, openai="https://chatgpt.com/backend-api/codex")
     with bound_socket("127.0.0.1", 0) as listening:
         async with serving(proxy, listening) as address:
             started(address)
@@ -379,7 +378,7 @@ async def run_behind(
                     process.send_signal(number)
 
             def interrupt() -> None:
-                with contextlib.suppress(OSError), open("/dev/tty", "rb", buffering=0) as terminal:
+                with suppress(OSError), open("/dev/tty", "rb", buffering=0) as terminal:
                     if os.tcgetpgrp(terminal.fileno()) == os.getpgrp():
                         return  # Ctrl-C at this terminal reaches the command too
                 send(signal.SIGINT)
@@ -393,7 +392,7 @@ async def run_behind(
                     env={**os.environ, **places},
                     preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
                 )
-                with contextlib.suppress(ProcessLookupError):  # it has ended already
+                with suppress(ProcessLookupError):  # it has ended already
                     for number in early:
                         process.send_signal(number)
                 status = await process.wait()
@@ -411,7 +410,6 @@ async def run_behind(
 # A session is resumed with the provider's name that it began with, or not at all.
 
 TOKEN_VARIABLE = "SUMMARIZING_CONTEXT_PROXY_TOKEN"
-CHATGPT = "https://chatgpt.com/backend-api/codex"  # where Codex asks with a login of ChatGPT
 _CODEX_PROVIDER = "summarizing-context"
 
 

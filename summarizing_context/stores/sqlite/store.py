@@ -14,7 +14,6 @@ import sqlite3
 import stat
 import threading
 import time
-import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, nullcontext, suppress
 from functools import partial
@@ -32,10 +31,8 @@ from summarizing_context.stores.private_files import FILE, make_private_folder, 
 from summarizing_context.stores.relational import store as relational
 from summarizing_context.stores.relational.store import Engine, RelationalStore, Result, Values, Work
 
-_REWRITTEN = 16 << 20  # bytes; a larger file is not rewritten by each deletion
 _AT_ONCE = 100_000  # entries that are removed in one transaction; a fiftieth of them is indexed in one
 _MERGED = 300  # pages of an index that it merges in one
-_FRAME = 4_096 + 24  # bytes of a page in the log
 
 _TRANSLATED = {  # the shared queries are written for PostgreSQL
     "bigint generated always as identity primary key": "integer primary key autoincrement",
@@ -50,7 +47,6 @@ _SQL = {  # by name
 
 APPLICATION_ID = 0x53435458  # "SCTX"; `file` and other tools show it
 _SUFFIXES = ("", "-wal", "-shm")  # of the file, and of those that SQLite adds while it is open
-_LOCK = re.compile(r"\.([1-9]\d*-[0-9a-f]{16})\.lock")  # of a writer, behind the name of the file
 _creating = threading.Lock()  # closing the new file would drop the locks that another store here has on it by then
 
 
@@ -242,7 +238,7 @@ class SqliteEngine(Engine):
         """Return a connection for writing; where only reading is allowed, one that is not used: each read opens its
         own, and leaves no file next to this one."""
         path, wait = self._path, self._busy_timeout
-        writer = f"{os.getpid()}-{uuid.uuid4().hex[:16]}"
+        writer = f"{os.getpid()}-{os.urandom(8).hex()}"
         if path is None:
             connection = connect(None, "", wait)
             create_tables(connection, self.name)
@@ -287,7 +283,7 @@ class SqliteEngine(Engine):
             create_tables(connection, path)
             with suppress(PermissionError):  # of a folder whose names may not be read
                 for name in os.listdir(path.parent):
-                    if name.startswith(path.name) and (left := _LOCK.fullmatch(name, len(path.name))):
+                    if left := re.fullmatch(rf"{re.escape(path.name)}\.([1-9]\d*-[0-9a-f]{{16}})\.lock", name):
                         connection.lives(left[1], wait=0)  # by a process that was killed
             self._lock = writer_lock(path, writer)
             self._lock.acquire()
@@ -396,7 +392,7 @@ class SqliteStore(RelationalStore):
             """Rewrite the file, which alone leaves no byte of what was removed, and empty its log."""
             usual = connection.pragma("busy_timeout")
             try:
-                if everything or connection.pragma("page_count") * connection.pragma("page_size") <= _REWRITTEN:
+                if everything or connection.pragma("page_count") * connection.pragma("page_size") <= 16 << 20:
                     connection.execute("vacuum")
                 connection.execute(f"pragma busy_timeout = {min(usual, 1_000):d}")  # for readers, while others wait
                 if connection.pragma("wal_checkpoint(truncate)"):
@@ -412,7 +408,7 @@ class SqliteStore(RelationalStore):
 
         def logged() -> int:  # a rewritten file is in its log before it is in place
             with suppress(OSError):
-                return os.path.getsize(f"{self._path}-wal") // _FRAME
+                return os.path.getsize(f"{self._path}-wal") // (4_096 + 24)  # bytes of a page in it
             return 0
 
         seen, doing = 0, "the file is rewritten"

@@ -169,7 +169,7 @@ function viewParts(state) {
   return [
     part("covered", 0, state.covered, `stand in the view as ${number(state.blocks.length)} summaries`, () => byId("tab-view").click()),
     ...pins.map((row) => part("pinned", row.message, row.message + 1, `is kept word for word, ${tokens(row.tokens)}`)),
-    part("raw", state.covered, state.messages, "are in the view word for word"),
+    part("block newest", state.covered, state.messages, "are in the view word for word"),
   ].filter(({ start, stop }) => start < stop);
 }
 

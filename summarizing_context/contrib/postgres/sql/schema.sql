@@ -9,8 +9,6 @@ create function store.json_each(list text) returns table (value text) language s
 create function store.json_extract(value text, path text) returns text language sql immutable as
     $$ select value::json #>> array[btrim(path, '$.[]')] $$;
 
-alter table store.sessions set (fillfactor = 70);
-
 create table store.writers (
     id text primary key, -- of one process and event loop
     host text not null,
@@ -60,5 +58,4 @@ create table store.requests (
     asked_at timestamptz not null default clock_timestamp(),
     primary key (range_hash, recipe_hash)
 );
-create index requests_by_session on store.requests (session_id);
 create index requests_by_queue on store.requests (queue, asked_at);
