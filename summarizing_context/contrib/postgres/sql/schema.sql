@@ -58,4 +58,5 @@ create table store.requests (
     asked_at timestamptz not null default clock_timestamp(),
     primary key (range_hash, recipe_hash)
 );
+create index requests_by_session on store.requests (session_id);
 create index requests_by_queue on store.requests (queue, asked_at);

@@ -102,6 +102,7 @@ create table store.memories (
     created_at text not null,
     updated_at text not null
 );
+create index memories_by_scope on store.memories (scope);
 
 -- What of the logs was read for memories, so that nothing is read twice and what was forgotten stays so.
 create table store.memory_marks (
