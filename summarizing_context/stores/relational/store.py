@@ -115,6 +115,7 @@ class Engine:
         self.is_stopping = False
         self.thread = ThreadPoolExecutor(1, thread_name_prefix=f"store {name}")
         self._queue: deque[_Operation] = deque()
+        self._is_awake = False  # the thread is about to look into the queue
         self._connection: Any = None
         self.lost: Exception | None = None  # the error of all that follows
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -139,7 +140,9 @@ class Engine:
         assert self._loop is not None
         done: asyncio.Future[Result] = self._loop.create_future()
         self._queue.append(_Operation(work, done, committed, alone, added))
-        self.thread.submit(self._work_off)
+        if not self._is_awake:
+            self._is_awake = True
+            self.thread.submit(self._work_off)
         return done
 
     async def stop(self) -> None:
@@ -203,6 +206,7 @@ class Engine:
 
     def _work_off(self) -> None:
         """Perform all that is queued."""
+        self._is_awake = False  # what is queued from now on wakes the thread again
         batch = [self._queue.popleft() for _ in range(len(self._queue))]
         for _, run in groupby(batch, key=lambda one: one if one.alone else None):
             operations = list(run)
