@@ -152,6 +152,8 @@ class Rewriter:
                     self.notice(f"model {model}", words)
                 return tokens
 
+            if len(self._told) >= 256:
+                self._told.pop(next(iter(self._told)))
             self._told[key] = now, asyncio.create_task(ask())
         return tokens or _USUAL_WINDOW
 
@@ -307,8 +309,9 @@ class Rewriter:
         package, which hold no text of messages, say more, in a notice once a kind."""
         self.failures += 1
         self.last_failure = kind = type(error).__name__
-        why = f"{kind}: {error}" if isinstance(error, SummarizingContextError) else kind
-        self._notices.setdefault(f"failure {kind}", f"{words} ({why})")
+        if len(self._notices) < 50:
+            why = f"{kind}: {error}" if isinstance(error, SummarizingContextError) else kind
+            self._notices.setdefault(f"failure {kind}", f"{words} ({why})")
         logger.warning(words, extra={"cause": kind})
 
     def notice(self, about: str, words: str) -> None:
