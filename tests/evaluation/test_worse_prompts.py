@@ -57,7 +57,8 @@ def test_each_arm_was_read_and_each_case_marked_from_the_views_that_are_built_to
     assert all(RECORDING.at(case).arms == list(ARMS) for case in RECORDING.cases)
     read = logs(*SHORT, "cli-18-130")
     report = Run(read).report()
-    assert (len(report.views), report.missing) == (len(read.logs) * len(ARMS), 0)
+    is_whole = (len(report.views), report.missing) == (len(read.logs) * len(ARMS), 0)
+    assert is_whole, "views, or requests, are no longer those that were recorded: see evals/real/README.md"
     assert {one.reading for one in report.views} == {"this view"}
     assert all(answer.mark is not None for one in report.asked for answer in one.answers.values())
 
