@@ -271,7 +271,7 @@ class RecordOptions(ModelOptions):
         try:
             check_keys()
         except SettingsError as error:  # of replies that are given, a missing one is what is wrong
-            lacking = f"{file} lacks replies, for a prompt, a setting or a log has changed: record them again"
+            lacking = f"{file} lacks replies for this prompt, these settings and these logs: record them"
             raise SettingsError(f"{lacking}; {error}" if file.exists() else str(error)) from error
         output.confirm("Send these requests?", self.yes, "sent")
         with output.progress("calls", min(most, expected)) as update:
