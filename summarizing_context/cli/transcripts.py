@@ -270,9 +270,11 @@ class RecordOptions(ModelOptions):
         output.tell("\n".join(map(plain, price_lines(priced_work.spent, proposals, most))))
         try:
             check_keys()
-        except SettingsError as error:  # of replies that are given, a missing one is what is wrong
+        except SettingsError as error:
+            if not file.exists():
+                raise
             lacking = f"{file} lacks replies for this prompt, these settings and these logs: record them"
-            raise SettingsError(f"{lacking}; {error}" if file.exists() else str(error)) from error
+            raise SettingsError(f"{lacking}; {error}") from error
         output.confirm("Send these requests?", self.yes, "sent")
         with output.progress("calls", min(most, expected)) as update:
             try:

@@ -64,7 +64,7 @@ class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     budget: int  # tokens of our view
     source: str
     licence: str
-    session: str = ""  # cases of one session count as one in intervals; a file need not name it where it has one
+    session: str = ""  # cases of one session count as one in intervals; where a file names none, the case
     tokens: int = 0  # of the other arms' views, which then stay as they were read; 0 for as many as ours has
 
 
