@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TextIO, TypeVar
 
 import typer
 from rich import box
@@ -67,11 +67,11 @@ class Result:
         return self.status
 
 
-def write_json(document: object, path: str | None, *, indent: int | None = None) -> None:
-    """Write a document to a file that is named, or to standard output for `-`."""
+def write_json(document: object, path: str | None, *, indent: int | None = None, output: TextIO | None = None) -> None:
+    """Write a document to a file that is named, or for `-` to the `output`, else the standard one."""
     if path is not None:
         text = json.dumps(document, indent=indent) + "\n"
-        print(text, end="", flush=True) if path == "-" else write_private(Path(path), text)
+        print(text, end="", flush=True, file=output) if path == "-" else write_private(Path(path), text)
 
 
 class _InertConsole(Console):
@@ -125,25 +125,22 @@ def progress(name: str, total: int | None, announced: str = "", times: int = 0) 
     columns = (bars.TextColumn(name), bars.BarColumn(bar_width=24), *clocks, shown)
     with bars.Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         bar.add_task(name, total=total, text="")
-        (task,), done, said = bar.tasks, 0.0, time.monotonic()
+        (task,), said = bar.tasks, time.monotonic()
 
         def move(steps: float) -> None:
-            nonlocal done, said
-            done += steps
-            if task.total is not None and done > task.total + 0.01:
+            nonlocal said
+            if task.total is not None and task.completed + steps > task.total + 0.01:
                 task.total = None
-            bar.update(task.id, completed=done)
+            bar.update(task.id, completed=task.completed + steps)
             if not console.is_terminal and time.monotonic() - said >= _TOLD:
                 said = time.monotonic()
-                far = f"{number(round(done, 1)).removesuffix('.0')} of {number(task.total).removesuffix('.0')} {name}"
-                tell(far if task.total else task.fields["text"] or name)
+                far = " of ".join(f"{one or 0:,.1f}".removesuffix(".0") for one in (task.completed, task.total))
+                tell(f"{far} {name}" if task.total else task.fields["text"] or name)
 
         def update(text: str = "", steps: int = 1, total: int | None = None) -> None:
-            nonlocal done
             task.fields["text"] = plain(text, 60) if text else task.fields["text"]
             if total is not None:
                 bar.reset(task.id, total=total)
-                done = 0.0
             move(0 if times else steps)
 
         before = PLAYED.set(lambda share: move(share / times) if times else None), _OUTER.set(update)

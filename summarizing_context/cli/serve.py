@@ -8,7 +8,9 @@ import asyncio
 import json
 import os
 import signal
+import sys
 import time
+import webbrowser
 from dataclasses import dataclass, replace
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -20,11 +22,14 @@ from summarizing_context.cli import options, output
 from summarizing_context.cli.options import SERVE, STORED, JsonPath, OwnSettings, Place, command, option
 from summarizing_context.cli.output import PROGRAM, InputError, Result, Status, confirm, plain, tell, write_json
 from summarizing_context.cli.sessions import find_sessions, with_store
+from summarizing_context.contrib.clients import Plugin
 from summarizing_context.errors import SettingsError, SummarizerError
 from summarizing_context.models import dollars
 from summarizing_context.settings import PROVIDERS, is_address, shown_store
 from summarizing_context.stores.base import SessionStore
 from summarizing_context.stores.private_files import checked_token, kept_token, token_file
+from summarizing_context.summarizers.providers import make_model
+from summarizing_context.summarizers.resilience import call_within, status_code
 
 if TYPE_CHECKING:
     from summarizing_context.contrib.proxy.server import ProxySettings
@@ -55,14 +60,10 @@ def check(own: OwnSettings, base_url: options.BaseUrl = None) -> Result:
         finally:
             asked["seconds"] = round(time.monotonic() - began, 3)
             await model.close()
-        asked.update(input_tokens=reply.input_tokens, output_tokens=reply.output_tokens)
-        if not reply.text.strip():
-            asked["problem"] = "the reply is empty; check that the model answers with text"
+        problem = None if reply.text.strip() else "the reply is empty; check that the model answers with text"
+        asked.update(problem=problem, input_tokens=reply.input_tokens, output_tokens=reply.output_tokens)
 
     if settings.summarizer in PROVIDERS:
-        from summarizing_context.summarizers.providers import make_model
-        from summarizing_context.summarizers.resilience import call_within, status_code
-
         asked["model"] = settings.model
         try:
             with output.progress("waiting for the model", None):
@@ -100,10 +101,7 @@ def mcp(
 
     server = make_server(settings, session)
     started = {"serves": "mcp", "at": "stdio", "store": shown_store(settings.store), "token_file": None}
-    if json_path == "-":  # standard output carries the protocol
-        tell(json.dumps(started))
-    else:
-        write_json(started, json_path)
+    write_json(started, json_path, output=sys.stderr)  # the standard one carries the protocol
     anyio.run(serve_stdio, server)
 
 
@@ -122,8 +120,6 @@ def inspect(
     Examples:
         inspect --store run.db --listen 127.0.0.1:9000 --no-browser
     """
-    import webbrowser
-
     (host, port, _), settings = options.read_address(listen), place.load()
     find_sessions(settings)  # fail here if the store cannot be used
 
@@ -222,10 +218,9 @@ class ProxyOptions(Place):
             self.load()  # refuse what names no store
         if is_address(settings.store) or os.path.exists(settings.store):
             find_sessions(settings)  # and one that cannot be used: each request would go on without a view
-        given: dict[str, Any] = {"anthropic": self.anthropic, "openai": self.openai, "budget": self.budget}
-        given["token"] = None if token is None else checked_token(token)
-        given = {name: value for name, value in given.items() if value is not None}
-        return ProxySettings(settings, lends=lends, shadow=self.shadow, **given)
+        token, asked = None if token is None else checked_token(token), ("anthropic", "openai")
+        urls: dict[str, Any] = {name: url for name in asked if (url := getattr(self, name)) is not None}
+        return ProxySettings(settings, budget=self.budget, lends=lends, shadow=self.shadow, token=token, **urls)
 
 
 def serve(
@@ -350,8 +345,6 @@ def install(
     Examples:
         install opencode
     """
-    from summarizing_context.contrib.clients import Plugin
-
     plugin = Plugin(client, options.read_address(listen)[2], token_file(TOKEN_FILE))
     found, refusal = plugin.found(), plain(plugin.refusal())
     for path, content in plugin.files.items():
@@ -363,7 +356,7 @@ def install(
     shown = [f"Installed for {client}: {plugin.effect}.", *(f"  {plain(path)}" for path in files)]
     shown.append(f"It asks the proxy at {listen}: {PROGRAM} proxy --store STORE --listen {listen}")
     remarks = [refusal] if refusal else []
-    return Result({"client": client, "files": files, "remarks": remarks}, shown, 0, remarks)
+    return Result({"client": client, "files": files, "remarks": remarks}, shown, remarks=remarks)
 
 
 @command(SERVE, hidden=True)  # that of `install` names it
@@ -373,8 +366,6 @@ def uninstall(client: ClientName, yes: options.Yes = False) -> Result:
     Examples:
         uninstall opencode
     """
-    from summarizing_context.contrib.clients import Plugin
-
     plugin = Plugin(client, "", token_file(TOKEN_FILE))
     if not (found := plugin.found()):
         return Result({"client": client, "files": []}, [f"Nothing is installed for {client}."])

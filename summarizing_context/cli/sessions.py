@@ -24,10 +24,12 @@ from rich.text import Text
 from summarizing_context.cli import options, output
 from summarizing_context.cli.options import OF_ONE, STORED, Place, argument, command, option
 from summarizing_context.cli.output import InputError, Result, Status, T, dim, number, plain, progress, table
-from summarizing_context.commands import COMMANDS, PREFIX, Command, activated
+from summarizing_context.commands import COMMANDS, PREFIX, Command, CommandResult, activated
+from summarizing_context.contrib import clients
 from summarizing_context.errors import MessageError, SessionInUseError, StoreError
 from summarizing_context.messages.reading import message_text_parts
 from summarizing_context.messages.text import inert
+from summarizing_context.sessions.transfer import OtherContentError, export_session, import_session
 from summarizing_context.settings import Settings, is_address, shown_store
 from summarizing_context.stores.base import WATCHED, SessionInfo, SessionStore
 from summarizing_context.stores.private_files import open_private
@@ -136,14 +138,13 @@ def view(
     for place, part, message in zip(places, parts, messages, strict=True):
         rows.append({"position": len(rows), "message": place, "part": part, "role": message["role"]})
         rows[-1] |= {"tokens": price.message(message), "words": plain(" ".join(message_text_parts(message)), 400)}
-    tokens, budget = fixed + sum(row["tokens"] for row in rows), settings.max_tokens
-    document = {"session": settings.session_id, "tokens": tokens, "fixed_tokens": fixed, "budget": budget}
-    document["messages"] = rows
+    name, tokens, budget = settings.session_id, fixed + sum(row["tokens"] for row in rows), settings.max_tokens
+    document = {"session": name, "tokens": tokens, "fixed_tokens": fixed, "budget": budget, "messages": rows}
     if full:  # what could drive a terminal is written as escapes
         text = json.dumps(messages, indent=2, ensure_ascii=False)
         text = "".join(char if inert(char) == char else json.dumps(char)[1:-1] for char in text)
         return Result({**document, "messages": messages}, [text])
-    title = f"View of {settings.session_id}: {len(rows)} messages, {number(tokens)} of {number(budget)} tokens"
+    title = f"View of {name}: {len(rows)} messages, {number(tokens)} of {number(budget)} tokens"
     title += f", {number(fixed)} of them of the system prompt and tools" if fixed else ""
     columns = {"#message": "message", "part": "part", "role": "role", "#tokens": "tokens", "first words": "words"}
     return Result(document, [table(title, columns, rows, wide="first words")])
@@ -159,6 +160,34 @@ _SINCE_OPENING = (
 )
 
 
+async def perform(settings: Settings, line: str, writes: bool) -> CommandResult:
+    """Return the result of a command. What covers the past goes on until the summaries are there."""
+    async with opened_session(settings, read_only=not writes) as context:
+        if not writes:
+            await context.get_messages_for_request(token_budget=settings.max_tokens)
+        first: CommandResult = await context.handle_command(line)
+        result = first
+        while result.data.get("stand_ins") or not result.data.get("activated", True):  # it may get better
+            if not (left := context.statistics().summaries_pending):
+                break
+            with progress("summaries", left) as update:
+                while True:
+                    with anyio.move_on_after(0.5):
+                        await context.wait_idle()
+                        break
+                    update(steps=left - (left := context.statistics().summaries_pending))
+            again = await context.handle_command(line)
+            if not again.data.get("activated"):
+                break
+            result = again
+        if result is not first:  # what both activations have done
+            before, both = first.data["tokens_before"], {name: result.data[name] for name in ActivationReport._fields}
+            both |= {"tokens_before": before, "freed": before - both["tokens_after"]}
+            done = activated(ActivationReport(**both), context.statistics())
+            result = replace(done, text=done.text + "".join(result.text.partition("\nTopic")[1:]))
+        return result
+
+
 def _add(name: str, spec: Command) -> None:
     takes = re.sub(r"\[--.*?\] ", "", spec.usage).partition(" ")[2]
 
@@ -172,46 +201,16 @@ def _add(name: str, spec: Command) -> None:
             raise InputError("--project and --all exclude each other; give one of them")
         settings, rest = at.find((words or []) if takes else None)
         line = " ".join([name, *["--all"] * everywhere, *["--project"] * project, *rest])
-
-        async def perform() -> Any:  # its result; what covers the past goes on until the summaries are there
-            async with opened_session(settings, read_only=not spec.writes) as context:
-                if not spec.writes:
-                    await context.get_messages_for_request(token_budget=settings.max_tokens)
-                first = result = await context.handle_command(line)
-                while result.data.get("stand_ins") or not result.data.get("activated", True):  # it may get better
-                    if not (left := context.statistics().summaries_pending):
-                        break
-                    with progress("summaries", left) as update:
-                        while True:
-                            with anyio.move_on_after(0.5):
-                                await context.wait_idle()
-                                break
-                            update(steps=left - (left := context.statistics().summaries_pending))
-                    again = await context.handle_command(line)
-                    if not again.data.get("activated"):
-                        break
-                    result = again
-                if result is not first:  # what both activations have done
-                    both = {name: result.data[name] for name in ActivationReport._fields}
-                    both["tokens_before"] = first.data["tokens_before"]
-                    both["freed"] = both["tokens_before"] - both["tokens_after"]
-                    done = activated(ActivationReport(**both), context.statistics())
-                    _, topic, words = result.text.partition("\nTopic")
-                    result = replace(done, text=done.text + topic + words)
-                return result
-
-        result = anyio.run(perform)
+        result = anyio.run(perform, settings, line, spec.writes)
         if not result.ok:
             raise InputError(str(result.data["error"]))
 
         def in_shell(typed: re.Match[str]) -> str:  # what to type next ends the text of a command
             return output.shell_line(typed[1], settings.session_id, *typed[2].split(), store=settings.store)
 
-        document = dict(result.data)
-        if "statistics" in document:
-            present = {name: value for name, value in document["statistics"].items() if name not in _SINCE_OPENING}
-            document["statistics"] = present
-        return Result(document, [re.sub(rf"{PREFIX} (\w+) (.*)\Z", in_shell, result.text)])
+        for figure in _SINCE_OPENING:
+            result.data.get("statistics", {}).pop(figure, None)
+        return Result(result.data, [re.sub(rf"{PREFIX} (\w+) (.*)\Z", in_shell, result.text)])
 
     run.__annotations__["words"] = Annotated[list[str] | None, argument(takes, f"As `{PREFIX} {name}` has it.")]
     example = shlex.join((name, "s1", *([spec.example] if spec.example else ()), "--store", "run.db"))
@@ -247,16 +246,15 @@ def continue_in(
     Examples:
         continue s1 --store run.db --in claude-code -- -p
     """
-    settings, rest = at.find(words or [])
-    from summarizing_context.contrib.clients import MAX_ARGUMENT, start
     from summarizing_context.contrib.proxy.dialects import first_prompt
 
+    settings, rest = at.find(words or [])
     view, log, *_ = anyio.run(view_of, settings)
     if not log:
         raise InputError(f"SESSION: {settings.session_id} has no messages yet; continue one that has")
     prompt = first_prompt(settings.session_id, view, log)
-    started, read = start(client, rest, prompt)
-    if read is None and (size := len(prompt.encode())) > MAX_ARGUMENT:
+    started, read = clients.start(client, rest, prompt)
+    if read is None and (size := len(prompt.encode())) > clients.MAX_ARGUMENT:
         raise InputError(f"--budget: the view takes {size:,} bytes, too many for a prompt; try --budget 20k")
     document = {"session": settings.session_id, "client": client, "messages": len(log), "prompt": prompt}
     if dry_run:
@@ -356,8 +354,6 @@ def export_sessions(
 
     Messages that are damaged are left out and named, and so are checkpoints of logs that were replaced since.
     """
-    from summarizing_context.sessions.transfer import export_session
-
     settings = place.load()
     known = find_sessions(settings)
     infos = list(known.values()) if sessions == ["all"] else [chosen(known, name, settings) for name in sessions]
@@ -395,8 +391,6 @@ def import_sessions(
     A session that the store has already is continued where its messages are the first of those in the file, and
     refused where they are others.
     """
-    from summarizing_context.sessions.transfer import OtherContentError, import_session
-
     settings, told, refused = place.load(), list[dict[str, Any]](), list[str]()
 
     async def read(opened: SessionStore) -> None:
