@@ -5,12 +5,10 @@ export const byId = (id) => document.getElementById(id);
 export function make(tag, attributes = {}, ...children) {
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
-    if (value === null || value === undefined || value === false) continue;
-    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
-    else if (name === "class") node.className = value;
-    else node.setAttribute(name, value === true ? "" : String(value));
+    if (name.startsWith("on")) node[name] = value;
+    else if ((value ?? false) !== false) node.setAttribute(name, value === true ? "" : value);
   }
-  node.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false).map(inert));
+  node.append(...children.flat(3).filter((child) => (child ?? false) !== false).map(inert));
   return node;
 }
 
@@ -20,23 +18,14 @@ const UNSHOWABLE = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b\u200e\u200f\u
 export const inert = (value) => (value instanceof Node ? value : String(value).replace(UNSHOWABLE, "·"));
 
 export const number = (value) => Number(value).toLocaleString("en");
-
-export const tokens = (value) => `${number(value)} token${value === 1 ? "" : "s"}`;
-
+export const counted = (count, what) => `${number(count)} ${what}${count === 1 ? "" : "s"}`;
+export const tokens = (value) => counted(value, "token");
 export const dollars = (value) => (value === 0 || value >= 0.01 ? `$${value.toFixed(2)}` : `$${value.toPrecision(2)}`);
-
 export const span = (start, stop) => (stop - start === 1 ? `message ${start}` : `messages ${start}–${stop - 1}`);
-
 export const upper = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
-export const moment = (iso) => make("time", { datetime: iso, title: iso }, new Date(iso).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "short" }));
-
-const MADE_BY = {
-  model: "by a model", extractive: "without a model", verbatim: "word for word",
-  "stand-in": "stand-in until the model's is ready", provisional: "provisional", none: "left out",
-};
-
-export const madeBy = (block) => MADE_BY[block.made_by] ?? block.made_by;
+const DATE = { dateStyle: "medium", timeStyle: "short" };
+export const moment = (iso) => make("time", { datetime: iso, title: iso }, new Date(iso).toLocaleString("en-GB", DATE));
 
 export async function ask(path, parameters = {}, options = {}) {
   const answer = await fetch(`api/${path}?${new URLSearchParams(parameters)}`, options);
@@ -45,13 +34,19 @@ export async function ask(path, parameters = {}, options = {}) {
   return value;
 }
 
-export const tell = (path, value) =>
-  ask(path, {}, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(value) });
+// What a button sends; it says in `failed` what goes wrong, and may be pressed again.
+export async function send(button, failed, path, value, done) {
+  button.disabled = true;
+  try {
+    await ask(path, {}, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(value) });
+    done();
+  } catch (error) { failed.textContent = ` ${upper(error.message)}`; button.disabled = false; }
+}
 
 export function openDialog(title, ...content) {
   const dialog = byId("dialog");
   byId("dialog-title").textContent = inert(title);
-  byId("dialog-body").replaceChildren(...content.filter(Boolean));
+  byId("dialog-body").replaceChildren(...content);
   if (!dialog.open) dialog.showModal();
   byId("dialog-body").scrollTop = 0;
   byId("dialog-title").focus();

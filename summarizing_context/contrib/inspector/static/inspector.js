@@ -1,34 +1,31 @@
 // The page: which session is shown, news of changes, tabs.
 
-import { ask, byId, inert, make, moment, number, safely, upper } from "./dom.js";
-import * as panels from "./panels.js";
+import { ask, byId, inert, make, moment, number, safely } from "./dom.js";
+import { askUndo, drawFigures, drawRibbon, panels } from "./panels.js";
 
-const TABS = ["activations", "view", "search", "rules", "plan", "ledger"];
-const page = { sessions: [], id: null, tab: "activations", state: null, busy: false, again: false, drawn: new Map(), said: null };
-
-function notice(text) {
-  byId("notice").textContent = inert(text ?? "");
-  byId("notice").hidden = !text;
-}
+const tabs = [...document.querySelectorAll("[role=tab]")];
+const page = { sessions: [], id: null, state: null, busy: false, again: false, drawn: new Map(), said: null };
+const say = (name, text) => { byId(name).textContent = inert(text ?? ""); byId(name).hidden = !text; };
 
 async function refresh() {
-  if (page.busy) { page.again = true; return; }
+  page.again = page.busy;
+  if (page.busy) return;
   page.busy = true;
   const begun = performance.now();
   try {
     const { sessions, store } = await ask("sessions");
     page.sessions = sessions;
-    byId("store").textContent = inert(store);
+    say("store", store);
     if (!sessions.some((one) => one.session_id === page.id)) page.id = sessions[0]?.session_id ?? null;
-    redraw(drawSessions, [page.id, sessions]);
+    redraw("sessions", [page.id, sessions], drawSessions);
     if (page.id !== null) await show(page.id);
     byId("empty").hidden = page.id !== null;
     byId("session").hidden = page.id === null;
-  } catch (error) { notice(error.message); }
+  } catch (error) { say("notice", error.message); }
   // A large session takes its time: leave the server twice as long alone.
   setTimeout(() => {
     page.busy = false;
-    if (page.again) { page.again = false; refresh(); }
+    if (page.again) refresh();
   }, Math.max(150, 2 * (performance.now() - begun)));
 }
 
@@ -38,75 +35,74 @@ async function show(id) {
   const state = await ask("session", { id }).finally(() => { byId("reading").hidden = true; });
   if (id !== page.id) return;
   page.state = state;
-  notice(page.said ?? state.failure);
-  document.title = inert(`${state.title || id} · inspector`);
-  byId("title").textContent = inert(state.title || id);
+  say("notice", page.said ?? state.failure);
+  say("title", state.title || id);
   byId("title").title = inert(id);
-  const info = page.sessions.find((one) => one.session_id === id);
-  panels.drawFigures(state, info);
-  redraw(panels.drawRibbon, [id, state.log, state.segments, state.blocks, state.view.length], state);
-  for (const name of ["activations", "view", "rules", "plan"]) redraw(panels[`draw${upper(name)}`], [id, state[name]], state);
-  if (fresh) panels.drawSearch(state);
-  if (page.tab === "ledger") await panels.drawLedger(state);
+  document.title = `${byId("title").textContent} · inspector`;
+  drawFigures(state, page.sessions.find((one) => one.session_id === id));
+  redraw("ribbon", [id, state.log, state.segments, state.blocks, state.view.length], () => drawRibbon(state));
+  for (const name of ["activations", "view", "rules", "plan", "search"]) redraw(name, [id, state[name]], () => fill(name));
+  if (!byId("panel-ledger").hidden) await fill("ledger");
   byId("undo").disabled = !state.activations.some((one) => one.can_undo && !one.is_undone && !one.undoes);
   document.body.dataset.messages = state.messages;
   document.body.dataset.activations = state.activations.length;
 }
 
-// Only what has changed is drawn, so that nobody loses the focus or a place in a list.
-function redraw(draw, value, state) {
+// Only what has changed is drawn, so that the focus and places in lists stay.
+function redraw(name, value, draw) {
   const text = JSON.stringify(value);
-  if (page.drawn.get(draw) !== text) draw(state);
-  page.drawn.set(draw, text);
+  if (page.drawn.get(name) !== text) draw();
+  page.drawn.set(name, text);
 }
 
+const fill = async (name) => byId(`panel-${name}`).replaceChildren(...[await panels[name](page.state)].flat());
+
 function drawSessions() {
-  byId("sessions").replaceChildren(...page.sessions.map((one) => make("li", {}, make("button", {
-    type: "button", "aria-current": one.session_id === page.id ? "true" : null, onclick: () => choose(one.session_id),
-  }, make("b", {}, one.title || one.session_id), make("span", {}, one.title ? one.session_id : null), make("span", {}, `${number(one.messages)} messages · `, moment(one.updated_at)), make("span", {}, one.writer_pid ? make("i", { class: "open", title: `open in process ${one.writer_pid}` }, "open") : null)))));
-  byId("pick").replaceChildren(...page.sessions.map((one) => make("option", { value: one.session_id, selected: one.session_id === page.id }, `${one.title || one.session_id} (${number(one.messages)})`)));
+  const shown = page.sessions.map(({ session_id: id, title, messages, updated_at, writer_pid: writer }) => [
+    make("li", {}, make("button", { type: "button", "aria-current": id === page.id && "true", onclick: () => choose(id) },
+      make("b", {}, title || id), make("span", {}, title && id), make("span", {}, `${number(messages)} messages · `, moment(updated_at)),
+      make("span", {}, writer && make("i", { class: "open", title: `open in process ${writer}` }, "open")))),
+    make("option", { value: id, selected: id === page.id }, `${title || id} (${number(messages)})`),
+  ]);
+  for (const [at, list] of ["sessions", "pick"].entries()) byId(list).replaceChildren(...shown.map((nodes) => nodes[at]));
 }
 
 const choose = safely(async (id) => {
   if (id === page.id) return;
-  page.id = id;
-  page.state = null;
-  page.said = null;
+  Object.assign(page, { id, state: null, said: null });
   location.hash = encodeURIComponent(id);
-  redraw(drawSessions, [id, page.sessions]);
+  redraw("sessions", [id, page.sessions], drawSessions);
   byId("pointed").textContent = "";
   await show(id);
   byId("main").focus();
 });
 
-function chooseTab(name, focus) {
-  page.tab = name;
-  for (const tab of TABS) {
-    const button = byId(`tab-${tab}`);
-    button.setAttribute("aria-selected", tab === name);
-    button.tabIndex = tab === name ? 0 : -1;
-    byId(`panel-${tab}`).hidden = tab !== name;
+function chooseTab(chosen) {
+  for (const tab of tabs) {
+    tab.setAttribute("aria-selected", tab === chosen);
+    tab.tabIndex = tab === chosen ? 0 : -1;
+    byId(tab.getAttribute("aria-controls")).hidden = tab !== chosen;
   }
-  if (focus) byId(`tab-${name}`).focus();
-  if (name === "ledger" && page.state) safely(panels.drawLedger)(page.state);
+  if (chosen.id === "tab-ledger" && page.state) safely(fill)("ledger");
+  return chosen;
 }
 
 function named() {
   try { return decodeURIComponent(location.hash.slice(1)); } catch { return ""; }
 }
 
-byId("pick").addEventListener("change", (event) => choose(event.target.value));
-byId("undo").addEventListener("click", safely(() => panels.askUndo(page.state, (text) => { page.said = text; refresh(); })));
-byId("close").addEventListener("click", () => byId("dialog").close());
-byId("dialog").addEventListener("click", (event) => { if (event.target === byId("dialog")) byId("dialog").close(); });
-for (const tab of TABS) byId(`tab-${tab}`).addEventListener("click", () => chooseTab(tab));
-document.querySelector("[role=tablist]").addEventListener("keydown", (event) => {
+byId("pick").onchange = (event) => choose(event.target.value);
+byId("undo").onclick = safely(() => askUndo(page.state, (text) => { page.said = text; refresh(); }));
+byId("close").onclick = () => byId("dialog").close();
+byId("dialog").onclick = (event) => { if (event.target === byId("dialog")) byId("dialog").close(); };
+for (const tab of tabs) tab.onclick = () => chooseTab(tab);
+document.querySelector("[role=tablist]").onkeydown = (event) => {
   const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-  if (step) chooseTab(TABS[(TABS.indexOf(page.tab) + step + TABS.length) % TABS.length], true);
-});
+  if (step) chooseTab(tabs.at((tabs.indexOf(event.target) + step) % tabs.length)).focus();
+};
 addEventListener("hashchange", () => { if (page.sessions.some((one) => one.session_id === named())) choose(named()); });
 page.id = named() || null;
-chooseTab("activations");
+chooseTab(tabs[0]);
 const events = new EventSource("api/events");
-events.onmessage = () => { byId("live").textContent = "Live"; refresh(); };
-events.onerror = () => { byId("live").textContent = "Waiting for the server…"; };
+events.onmessage = () => { say("live", "Live"); refresh(); };
+events.onerror = () => say("live", "Waiting for the server…");
