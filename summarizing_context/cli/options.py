@@ -15,6 +15,7 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 import typer
 from typer.core import TyperArgument, TyperGroup, TyperOption
 
+from summarizing_context import evaluation
 from summarizing_context.cli.output import PROGRAM, InputError, Result, plain
 from summarizing_context.commands import COMMANDS
 from summarizing_context.errors import SummarizingContextError
@@ -120,9 +121,8 @@ def flat(command: Callable[..., Result | int | None]) -> Callable[..., int | Non
             result = command(**values)
         except SummarizingContextError as error:
             if junit := values.get("junit"):  # a CI that shows the file says why it is red
-                from summarizing_context.evaluation.report import write_junit
-
-                write_junit(junit, f"eval {command.__name__}", [("run", "it came to an end", str(error), True)])
+                tests = [("run", "it came to an end", str(error), True)]
+                evaluation.report.write_junit(junit, f"eval {command.__name__}", tests)
             raise
         return result.deliver(json_path) if isinstance(result, Result) else result
 

@@ -22,7 +22,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from summarizing_context import errors
+from summarizing_context import errors, evaluation
 from summarizing_context.messages.text import inert
 from summarizing_context.settings import shown_store
 from summarizing_context.stores.private_files import write_private
@@ -112,8 +112,6 @@ def progress(name: str, total: int | None, announced: str = "", times: int = 0) 
     bar only the texts are shown."""
     from rich import progress as bars
 
-    from summarizing_context.evaluation.replay import PLAYED
-
     console = screen(stderr=True)
     if announced and not console.is_terminal:
         tell(announced)
@@ -143,11 +141,12 @@ def progress(name: str, total: int | None, announced: str = "", times: int = 0) 
                 bar.reset(task.id, total=total)
             move(0 if times else steps)
 
-        before = PLAYED.set(lambda share: move(share / times) if times else None), _OUTER.set(update)
+        played = evaluation.replay.PLAYED
+        before = played.set(lambda share: move(share / times) if times else None), _OUTER.set(update)
         try:
             yield update
         finally:
-            PLAYED.reset(before[0])
+            played.reset(before[0])
             _OUTER.reset(before[1])
 
 

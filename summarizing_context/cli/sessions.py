@@ -21,6 +21,7 @@ import anyio
 import typer
 from rich.text import Text
 
+from summarizing_context import evaluation
 from summarizing_context.cli import options, output
 from summarizing_context.cli.options import OF_ONE, STORED, Place, argument, command, option
 from summarizing_context.cli.output import InputError, Result, Status, T, dim, number, plain, progress, table
@@ -124,15 +125,10 @@ def view(
         view s1 --store run.db --budget 16k
         view s1 --store run.db --full | jq -r '.[-1].content'
     """
-    from summarizing_context.evaluation.laws import log_places, view_parts
-    from summarizing_context.evaluation.replay import make_price
-
     settings, _ = at.find()
     messages, log, behind, fixed = anyio.run(view_of, settings)
-    price = anyio.run(make_price, settings)
-
-    parts = view_parts(messages, log)
-    places = log_places(messages, log, parts, behind)
+    price, parts = anyio.run(evaluation.replay.make_price, settings), evaluation.laws.view_parts(messages, log)
+    places = evaluation.laws.log_places(messages, log, parts, behind)
     # Each message of the view, and what is known of it.
     rows: list[dict[str, Any]] = []
     for place, part, message in zip(places, parts, messages, strict=True):

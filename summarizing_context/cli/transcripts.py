@@ -11,16 +11,17 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import anyio
 import typer
 from rich.console import RenderableType
 from rich.text import Text
 
+from summarizing_context import evaluation as evals
 from summarizing_context.cli import options, output
 from summarizing_context.cli.options import TRANSCRIPTS, ModelOptions, argument, command, listed, option
-from summarizing_context.cli.output import InputError, Result, Status, T, counted, dim, number, plain, table
+from summarizing_context.cli.output import InputError, Result, Status, T, counted, dim, mark, number, plain, table
 from summarizing_context.errors import SettingsError, TranscriptError
 from summarizing_context.messages.tokens import ESTIMATE, estimate_text
 from summarizing_context.models import dollars
@@ -29,11 +30,7 @@ from summarizing_context.summarizers.prompts import Prompt, find, load, names, p
 from summarizing_context.summarizers.sdk import fenced
 from summarizing_context.transcripts import find_transcripts, read_named, read_session
 from summarizing_context.transcripts.formats import holds_no_message
-
-if TYPE_CHECKING:
-    from summarizing_context.evaluation.cassettes import Cassette, Spent
-    from summarizing_context.evaluation.report import Gate, Report
-    from summarizing_context.evaluation.tune import Trial
+from summarizing_context.views.view import REASON_WORDS
 
 _SKIPPED = "Skipped, being no messages"
 
@@ -51,22 +48,19 @@ def demo(
     Examples:
         demo --keep demo.db
     """
-    from summarizing_context.evaluation.replay import LAW_FIGURES, demo_session, play_demo
-    from summarizing_context.views.view import REASON_WORDS
-
     if keep is not None and keep.exists():
         raise InputError(f"--keep: {plain(keep)} is there already; name a new file")
     settings = Settings(store=keep or ":memory:", session_id="demo", summarizer="extractive", max_tokens=budget)
-    messages = demo_session()
+    messages = evals.replay.demo_session()
     announced = f"Replaying the demo session: {len(messages)} messages, {budget:,} tokens a view."
     with output.progress("messages", len(messages), announced) as update:
-        told = anyio.run(partial(play_demo, messages, settings, watch=update))
+        told = anyio.run(partial(evals.replay.play_demo, messages, settings, watch=update))
 
     # What happened, what is found with and without this package, what it saved, and what to type next.
     reasons = ", ".join(f"{count} {REASON_WORDS[reason]}" for reason, count in told["activations_by_reason"].items())
     reasons = reasons or ("the whole session fits" if told["views"] else "no view fits")
-    bad = sum(told[name] for name in LAW_FIGURES), told["refused_views"]
-    broken, refused = (output.mark(not count, "0", f"{count:,}") for count in bad)
+    bad = sum(told[name] for name in evals.replay.LAW_FIGURES), told["refused_views"]
+    broken, refused = (mark(not count, "0", f"{count:,}") for count in bad)
     shown: list[RenderableType] = [output.facts("What happened", [
         ("messages", told["messages"], f"{number(told['history_tokens'])} tokens, counted by {told['token_counter']}"),
         ("views", told["views"], "one before each answer of the agent"),
@@ -82,9 +76,7 @@ def demo(
         shown.append("No view has room for more than the system rows: give a larger --budget.")
         return Result(told, shown, _status(*bad))
     asked, columns, keys = told["questions"], ("question", "view", "newest", "answer"), ("found", "without")
-    rows = [
-        (one["question"], *(output.mark(one[key], "yes", "no") for key in keys), dim(one["words"])) for one in asked
-    ]
+    rows = [(one["question"], *(mark(one[key], "yes", "no") for key in keys), dim(one["words"])) for one in asked]
     found, without = (f"{sum(one[key] for one in asked)} of {len(asked)}" for key in keys)
     free = number(budget - told["last_view_tokens"])
     whole, whole_price = number(told["whole_history_sent_tokens"]), dollars(told["whole_history_dollars"])
@@ -129,9 +121,6 @@ def replay(
         replay logs/ --budget 8k,16k --strategy hierarchical,truncate
         replay logs/ --model gpt-5.4-mini --dry-run
     """
-    from summarizing_context.evaluation.cassettes import Spent, prices_of
-    from summarizing_context.evaluation.replay import LAW_FIGURES, replay_files
-
     names = listed(",".join(strategy or ()))
     variants = {one.strategy: one for one in (own.load(strategy=name) for name in names or (None,))}
     sizes = [options.read_tokens(one, "--budget") for one in ",".join(budget or ()).split(",") if one or budget]
@@ -146,33 +135,32 @@ def replay(
     doing = "Dry run of" if own.dry_run else "Replaying"
     doing += f" {counted(len(files), 'file')} at {', '.join(map(number, budgets))} tokens."
     with output.progress("files", len(files), doing, 1) as update:
-        document = replay_files(files, each, format=own.format, dry_run=own.dry_run, jobs=jobs, watch=update)
+        play = partial(evals.replay.replay_files, files, each, format=own.format, dry_run=own.dry_run)
+        document = play(jobs=jobs, watch=update)
     rows, total, unreadable = document["rows"], document["total"], document["unreadable"]
     # A row for each file, and the sums by strategy and budget.
     file = {"file": "file", "#budget": "budget"}
     if own.dry_run:
-        figures = {"#tokens": "history_tokens", "#calls": "model_calls", "#input": "model_input_tokens"}
-        figures["#output"] = "model_output_tokens"
-        spent = Spent(*(total[name] for name in ("model_calls", "model_input_tokens", "model_output_tokens")))
-        price: Any = priced(prices_of({f"{settings.summarizer}/{settings.model}": spent}, [settings]))
+        figures = {"#calls": "model_calls", "#input": "model_input_tokens", "#output": "model_output_tokens"}
+        spent = evals.cassettes.Spent(*(total[name] for name in figures.values()))
+        price: Any = priced(evals.cassettes.prices_of({f"{settings.summarizer}/{settings.model}": spent}, [settings]))
         document, shown, status = document | price.document, price.shown, Status.OK
+        file["#tokens"] = "history_tokens"
     else:
         figures = {"#broken laws": "broken", "#mean view": "mean", "#activ.": "activations", "#reused": "hit"}
         figures |= {"#uncached": "uncached_tokens", "#ms p99": "view_p99_ms"}
         tokens = f"{total['model_input_tokens']:,} tokens in, {total['model_output_tokens']:,} out"
         called = f"A model was called {total['model_calls']:,} times for summaries: {tokens}."
         moved = "activ.: how often a view moved on; reused: the share of it that a prompt cache holds."
+        repairs = {kind.replace("_", " "): count for kind, count in total["repairs"].items()}
         shown = [*map(dim, (moved, called, f"Tokens are counted by {total['token_counter']}."))]
-        shown += [
-            *_counts("Repairs", {kind.replace("_", " "): count for kind, count in total["repairs"].items()}),
-            *_counts(_SKIPPED, total["skipped"]),
-        ]
-        status = _status(sum(total[name] for name in LAW_FIGURES), total["refused_views"])
-    named, laws = list[dict[str, Any]](), ("refused_views", *LAW_FIGURES)
+        shown += _counts("Repairs", repairs) + _counts(_SKIPPED, total["skipped"])
+        status = _status(sum(total[name] for name in evals.replay.LAW_FIGURES), total["refused_views"])
+    named, laws = list[dict[str, Any]](), ("refused_views", *evals.replay.LAW_FIGURES)
     for row in (*rows, *document["totals"]):
         name = f"{row['strategy']}: " * (len(variants) > 1) + Path(row["file"]).name
         broken = ", ".join(f"{row[law]:,} {law.replace('_', ' ')}" for law in laws if row[law])
-        named.append({**row, "file": name, "broken": output.mark(not broken, "0", broken)})
+        named.append({**row, "file": name, "broken": mark(not broken, "0", broken)})
         named[-1] |= {"hit": f"{row['prefix_hit']:.1%}", "mean": round(row["mean_view_tokens"])}
     made = table("Dry run" if own.dry_run else "Replayed", file | figures, named, wide="file")
     made.rows[len(rows) - 1].end_section = True
@@ -200,7 +188,6 @@ def import_transcripts(
         import ~/.claude/projects --store logs.db
     """
     from summarizing_context.assembly import import_transcript
-    from summarizing_context.evaluation.replay import PLAYED
 
     settings, files = place.load(), find_transcripts(paths)
     rows, unreadable = list[dict[str, Any]](), list[TranscriptError]()
@@ -209,7 +196,7 @@ def import_transcripts(
         for path in files:
             try:
                 logs = read_named(path, format=format).values()  # all of it, before any session is changed
-                played = partial(PLAYED.get(), 1 / max(1, sum(len(log.messages) for log in logs)))
+                played = partial(evals.replay.PLAYED.get(), 1 / max(1, sum(len(log.messages) for log in logs)))
                 for log in (log for log in logs if log.messages):
                     session_id, held, added = anyio.run(import_transcript, log, settings, played)
                     row = {"session_id": session_id, "file": str(log.path), "format": log.format}
@@ -247,10 +234,9 @@ class RecordOptions(ModelOptions):
     yes: options.Yes = False
 
     def recorded(
-        self, file: Path, models: Sequence[Settings], work: Callable[[Cassette], T], proposals: int = 0
+        self, file: Path, models: Sequence[Settings], work: Callable[[evals.Cassette], T], proposals: int = 0
     ) -> T | Result:
         """Return what `work` comes to with the replies in `file`, once the rest is priced; in a dry run, that price."""
-        from summarizing_context.evaluation.cassettes import PricedWork, price_lines
         from summarizing_context.summarizers.providers import make_model
 
         def check_keys() -> None:
@@ -259,7 +245,7 @@ class RecordOptions(ModelOptions):
 
         if not (self.dry_run or file.exists()):
             check_keys()  # before all is priced
-        priced_work = PricedWork(file, models, work)
+        priced_work = evals.cassettes.PricedWork(file, models, work)
         first, *others = priced_work.spent
         expected = first.with_proposals(proposals) + sum(one.calls for one in others)
         most = expected + expected // 4 + 5 if self.max_calls is None else self.max_calls
@@ -267,7 +253,7 @@ class RecordOptions(ModelOptions):
             return priced(priced_work.spent, proposals, most)
         if (done := priced_work.replayed(follows=proposals > 0)) is not None:
             return done
-        output.tell("\n".join(map(plain, price_lines(priced_work.spent, proposals, most))))
+        output.tell("\n".join(map(plain, evals.cassettes.price_lines(priced_work.spent, proposals, most))))
         try:
             check_keys()
         except SettingsError as error:
@@ -287,12 +273,11 @@ class RecordOptions(ModelOptions):
         return done
 
 
-def priced(spent: Sequence[Spent], proposals: int = 0, most: int | None = None) -> Result:
+def priced(spent: Sequence[evals.cassettes.Spent], proposals: int = 0, most: int | None = None) -> Result:
     """Return calls, tokens and price of what is not recorded yet."""
-    from summarizing_context.evaluation.cassettes import price_document, price_lines
-
-    *lines, remark = price_lines(spent, proposals, most)
-    return Result(price_document(spent, proposals, most), ["Nothing is sent.", *map(plain, lines), dim(remark)])
+    *lines, remark = evals.cassettes.price_lines(spent, proposals, most)
+    document = evals.cassettes.price_document(spent, proposals, most)
+    return Result(document, ["Nothing is sent.", *map(plain, lines), dim(remark)])
 
 
 @command(_EVAL)
@@ -317,27 +302,24 @@ def run(
         eval run logs/ --fail-under held=0.6,laws=0
         eval run beam:chats/100K
     """
-    from summarizing_context.evaluation.datasets import Dataset
-    from summarizing_context.evaluation.report import read_bounds
-    from summarizing_context.evaluation.run import Arm, Run
-
-    started, names, dataset = time.perf_counter(), listed(arms), Dataset.load(*sources, format=own.format)
-    gates = read_bounds(fail_under or "", is_marked=dataset.recording is not None, where="--fail-under")  # first
-    if dataset.recording is not None:
+    started, names, dataset = time.perf_counter(), listed(arms), evals.Dataset.load(*sources, format=own.format)
+    is_marked = dataset.recording is not None
+    gates = evals.report.read_bounds(fail_under or "", is_marked=is_marked, where="--fail-under")  # first
+    if is_marked:
         if any((own.config, own.prompts, own.summarizer, own.model)):
             raise InputError("recorded answers belong to their own settings; `tune` compares prompts on these sessions")
-        chosen, views = [Arm(name) for name in names], ""
+        chosen, views = [evals.Arm(name) for name in names], ""
     else:
         settings = own.load(max_tokens=budget)
         views = f" in {settings.max_tokens:,} tokens"
         made = {"ours": settings, "extractive": replace(settings, summarizer="extractive", model=None)}
         names = names or ["ours", "tail", "masking"]
         names = names if names[0] in made else ["ours", *(name for name in names if name != "ours")]
-        chosen = [Arm(name, made.get(name)) for name in names]
+        chosen = [evals.Arm(name, made.get(name)) for name in names]
     file, jobs = cassette or out / "replies.jsonl", jobs or os.cpu_count() or 1
-    measured = Run(dataset=dataset, arms=chosen, cassette=file, jobs=jobs)
+    measured = evals.Run(dataset=dataset, arms=chosen, cassette=file, jobs=jobs)
 
-    def measure(replies: Cassette | None) -> Report:
+    def measure(replies: evals.Cassette | None) -> evals.Report:
         logs, doing = len(dataset.logs), "Measuring" if replies is None else DOING[replies.mode]
         with output.progress("sessions", logs, f"{doing} {counted(logs, 'session')}{views}.", measured.plays) as update:
             return measured.report(replies, update)
@@ -361,23 +343,20 @@ def compare(
     Examples:
         eval compare main-report/ eval-report/ --junit compare.xml
     """
-    from summarizing_context.evaluation.report import MIN_SESSIONS, Report, in_words, write_junit
-
-    changes, before, after = list[dict[str, Any]](), Report.read(old), Report.read(new)
+    before, after, changes = evals.Report.read(old), evals.Report.read(new), list[dict[str, Any]]()
     for arm, what, change, worse in after.compare(before):
-        words = f"{change.mean:+,.0f} broken" if what == "laws" else in_words(change)
+        words = f"{change.mean:+,.0f} broken" if what == "laws" else evals.report.in_words(change)
         changes.append({"arm": arm, "what": what, "change": change._asdict(), "worse": worse, "words": words})
-    rows = [(one["arm"], one["what"], Text(one["words"], "bold red" if one["worse"] else "")) for one in changes]
+    results = [(one["arm"], one["what"], one["words"], one["worse"]) for one in changes]
+    rows = [(*named, Text(words, "bold red" if worse else "")) for *named, words, worse in results]
     is_worse = any(one["worse"] for one in changes)
-    write_junit(junit, "eval compare", [(one["arm"], one["what"], one["words"], one["worse"]) for one in changes])
-    verdict = f"The new run is {'surely' if is_worse else 'not surely'} worse."
-    if not is_worse and all(one["change"]["sessions"] < MIN_SESSIONS for one in changes):
-        verdict = f"Too few sessions to tell whether the new run is worse; at least {MIN_SESSIONS} are needed."
-    parts: list[RenderableType] = [table("New against old", ("arm", "what", "change"), rows, fold=True), verdict]
+    evals.report.write_junit(junit, "eval compare", results)
+    verdict, least = f"The new run is {'surely' if is_worse else 'not surely'} worse.", evals.report.MIN_SESSIONS
+    if not is_worse and all(one["change"]["sessions"] < least for one in changes):
+        verdict = f"Too few sessions to tell whether the new run is worse; at least {least} are needed."
+    shown = table("New against old", ("arm", "what", "change"), rows, fold=True), verdict
     document = {"worse": is_worse, "verdict": verdict, "changes": changes}
-    return Result(
-        document, parts, Status.LAW_BROKEN if is_worse else Status.OK, [*map(plain, after.differences(before))]
-    )
+    return Result(document, shown, Status(is_worse), [*map(plain, after.differences(before))])
 
 
 @command(_EVAL)
@@ -400,9 +379,6 @@ def ask(
     Examples:
         eval ask run.jsonl --model gpt-5.4-mini --judge-model gpt-5.4
     """
-    from summarizing_context.evaluation.datasets import Dataset, with_own_case
-    from summarizing_context.evaluation.run import Run, record
-
     started, chosen = time.perf_counter(), listed(arms) or ["ours", "extractive", "compact", "tail"]
     if log.is_dir():
         raise InputError(f"LOG: {plain(log)} is a folder; questions are asked about one log at a time")
@@ -417,50 +393,47 @@ def ask(
         raise InputError("--judge-model: name another model than the one that asks: it marks the answers")
     judge, tokens = replace(settings, model=judge_model), int(settings.max_tokens)
 
-    def answer(replies: Cassette) -> bool | None:
+    def answer(replies: evals.Cassette) -> bool | None:
         with TemporaryDirectory() as scratch, output.progress("logs", 1, "", 2):
             to = Path(scratch) if replies.mode == "forecast" else out
             messages = [replies.scrub(message) for message in found.messages]
-            recording = with_own_case(out, log, messages, cut=share, budget=tokens, own=settings, to=to)
+            recording = evals.datasets.with_own_case(out, log, messages, cut=share, budget=tokens, own=settings, to=to)
             held = len(recording.at(recording.cases[0]).questions)
             if replies.mode == "forecast" and held and questions not in (None, held):
                 output.tell(f"--questions: the {held} that {plain(out)} holds are asked; for others name another --out")
-            anyio.run(record, recording, replies, settings, judge, chosen, questions or 20)
+            anyio.run(evals.run.record, recording, replies, settings, judge, chosen, questions or 20)
         return None if replies.mode == "forecast" else True  # nothing was written
 
     if isinstance(result := own.recorded(out / "cassette.jsonl", [settings, judge], answer), Result):
         return result
-    return shown(Run(dataset=Dataset.load(out), jobs=os.cpu_count() or 1).report(), out, started)
+    return shown(evals.Run(dataset=evals.Dataset.load(out), jobs=os.cpu_count() or 1).report(), out, started)
 
 
-def score_tables(report: Report, gates: Sequence[Gate] = (), marked: str = "") -> dict[str, RenderableType]:
+def score_tables(
+    report: evals.Report, gates: Sequence[evals.report.Gate] = (), marked: str = ""
+) -> dict[str, RenderableType]:
     """Return the tables of a report by their titles. Intervals stand behind figures. Where a terminal has no room for
     all columns, those of least weight are left to the page."""
     found, colours = dict[str, RenderableType](), {marked: "bold green", "passed": "green", "failed": "bold red"}
     for title, (heads, rows) in report.tables(gates).items():
         with_ends = range(1, 3) if title == "Arms" else range(6 if len(heads) < 6 else 1)
-        cells = [
-            [f"{text} ({ends})" if ends and at in with_ends else text for at, (text, ends) in enumerate(row)]
-            for row in rows
-        ]
-        columns = list(zip((plain(name, 24) for name in heads), *cells, strict=True))
+        columns = [[plain(name, 24)] for name in heads]
+        for at, (column, cells) in enumerate(zip(columns, zip(*rows, strict=True), strict=True)):
+            column += [f"{text} ({ends})" if ends and at in with_ends else text for text, ends in cells]
         for name in ("dropped", "laws", "evidence", "cost", "$ for 1M", "tokens") if title == "Arms" else ():
             if sum(max(map(len, column)) + 2 for column in columns) > output.screen().width:
                 columns = [column for column in columns if column[0] != name]
-        first, *figures = (column[0] for column in columns)
-        texts = ([Text(plain(one, 60), colours.get(one, "")) for one in row] for row in zip(*columns, strict=True))
-        next(texts)  # the heads
-        named = (first, *figures) if title == "Gates" else (first, *(f"#{name}" for name in figures))
+        (first, *figures), *lines = zip(*columns, strict=True)
+        texts = ([Text(plain(one, 60), colours.get(one, "")) for one in line] for line in lines)
+        named = (first, *(name if title == "Gates" else f"#{name}" for name in figures))
         found[title] = table("" if title == "Arms" else title, named, texts, fold=title == "Gates")
     return found
 
 
 def shown(
-    report: Report, out: Path, started: float, gates: dict[str, float] | None = None, junit: Path | None = None
+    report: evals.Report, out: Path, started: float, gates: dict[str, float] | None = None, junit: Path | None = None
 ) -> Result:
     """Write the reports of a run and return its result."""
-    from summarizing_context.evaluation.report import write_junit
-
     checked = report.check(gates or {})
     page, broken, asked = report.write(out, checked), report.figure(report.first, "laws"), len(report.asked)
     parts: list[RenderableType] = [plain(report.verdict), *score_tables(report, checked).values()]
@@ -480,7 +453,7 @@ def shown(
         tests.append(("laws", report.first, f"{broken or 0:.0f} broken", bool(broken)))
     tests.append(("questions", "something was measured", f"{asked:,} questions", not asked))
     tests += [("left out", *one.partition(": ")[::2], None) for one in report.left_out]
-    write_junit(junit, "eval run", tests)
+    evals.report.write_junit(junit, "eval run", tests)
     status = Status.LAW_BROKEN if any(bad for *_, bad in tests) else Status.OK
     return Result(report.document(checked), parts, status, output.told_lines(report.left_out, notes=report.notes))
 
@@ -511,43 +484,37 @@ def tune(
     Examples:
         tune logs/ --model gpt-5.4-mini --prompt mine.md
     """
-    from summarizing_context.evaluation import tune as trials
-    from summarizing_context.evaluation.datasets import Dataset
-    from summarizing_context.evaluation.report import MIN_SESSIONS
-
-    started = time.perf_counter()
+    started, least = time.perf_counter(), evals.report.MIN_SESSIONS
     settings = own.load(max_tokens=budget)
     own.need_model(settings)
     number = propose or (20 if optimizer == "gepa" else 0)
     if not prompt and not number:
         raise InputError("say what to try: prompt files with --prompt, or --propose N to have the model write some")
-    start, *tries = trials.read_variants(prompt or (), settings.prompts)
+    start, *tries = evals.tune.read_variants(prompt or (), settings.prompts)
     if start.prompts:
         known = ", ".join(f"{one.name}/v{one.version}" for one in start.prompts)
         output.tell(f"start: {known} of {plain(settings.prompts)}, not the shipped prompts")
     for one in tries:
-        if all(one.prompt(purpose).text == start.prompt(purpose).text for purpose in trials.SUMMARIES):
+        if all(one.prompt(purpose).text == start.prompt(purpose).text for purpose in evals.tune.SUMMARIES):
             output.tell(f"{plain(one.name)}: the same text as {start.name}, so all replies will be equal")
-    dataset = Dataset.load(*logs, format=own.format)
+    dataset = evals.Dataset.load(*logs, format=own.format)
     judge = None if judge_model is None else replace(settings, model=judge_model, call_timeout=300.0)
-    proposer = trials.propose_by_gepa if optimizer == "gepa" else trials.propose_by_model
+    proposer = evals.tune.propose_by_gepa if optimizer == "gepa" else evals.tune.propose_by_model
     held = held_out if len(tries) > 1 or number else 0.0
     if not held and held_out != 0.5:
         output.tell("--held-out: of one prompt nothing is chosen, so all sessions judge it")
 
-    def measure(replies: Cassette) -> tuple[Trial, Report]:
+    def measure(replies: evals.Cassette) -> tuple[evals.tune.Trial, evals.Report]:
         proposed = partial(proposer, number=number) if number and replies.mode != "forecast" else None
         count = 1 + len(tries) + (number if proposed else 0)
-        trial = trials.Trial(dataset, start, settings, replies, held_out=held)
+        trial = evals.tune.Trial(dataset, start, settings, replies, held_out=held)
         judges = len({log.session for log in trial.judging.logs})
-        if replies.mode == "forecast" and judges < MIN_SESSIONS:  # before anything is paid for
-            few = (
-                f"judged by {judges} of {counted(len(dataset.logs), 'session')}: fewer than {MIN_SESSIONS} tell no sure"
-            )
-            output.tell(f"{few} difference" + ("; all judge a single --prompt" if held else ""))
+        if replies.mode == "forecast" and judges < least:  # before anything is paid for
+            few = f"judged by {judges} of {counted(len(dataset.logs), 'session')}: fewer than {least}"
+            output.tell(f"{few} tell no sure difference" + ("; all judge a single --prompt" if held else ""))
         doing = f"{DOING[replies.mode]} {counted(count, 'prompt')} in views of {settings.max_tokens:,} tokens."
         with output.progress("replays", trial.replays(count), doing, 1) as trial.watch:
-            return trial, trials.tune(trial, tries, proposed, judge)
+            return trial, evals.tune.tune(trial, tries, proposed, judge)
 
     done = own.recorded(cassette or out / "replies.jsonl", [*filter(None, (settings, judge))], measure, number)
     if isinstance(done, Result):
@@ -583,7 +550,7 @@ def tune(
     parts.append(Text(plain(report.verdict), "bold"))
     parts += [f"Not written: {tuning.why}."] if tuning.why else []
     ahead = report.ahead(tuning.new, tuning.old)
-    is_sure = (ahead is None or ahead.has_ends) and not 0 < len(tuning.chosen_on) < MIN_SESSIONS
+    is_sure = (ahead is None or ahead.has_ends) and not 0 < len(tuning.chosen_on) < least
     few = "" if is_sure else ", although too few sessions to be sure"
     parts += [f"Written{few}: {path}. Use it with Settings(prompts={str(path.parent.parent)!r})." for path in written]
     parts += [f"Each proposal is a folder for Settings(prompts=...): {out / 'proposals'}"] if proposed else []
@@ -641,14 +608,12 @@ def render(
     Examples:
         prompts render segment run.jsonl
     """
-    from summarizing_context.evaluation.cassettes import assumed_summary
-    from summarizing_context.evaluation.views import play
     from summarizing_context.testing import ScriptedSummarizer
 
     prompt, found = find(name, _root(prompts)), read_session(transcript, format=format)
-    model = ScriptedSummarizer(assumed_summary)
+    model = ScriptedSummarizer(evals.cassettes.assumed_summary)
     with output.progress("messages", 1, f"Replaying {counted(len(found.messages), 'message')}.", 1):
-        anyio.run(play, found.messages, (), Settings.load(start_at=0.0, max_tokens=16_000), model)
+        anyio.run(evals.views.play, found.messages, (), Settings.load(start_at=0.0, max_tokens=16_000), model)
     jobs = sorted((job for job in model.jobs if job.kind == prompt.name), key=lambda job: (job.rank, job.start))
     if number > len(jobs):
         few = f"this log makes {len(jobs)} such requests; give --number up to that, or take another log or purpose"
@@ -664,10 +629,9 @@ def render(
 
 
 def _described(prompt: Prompt) -> dict[str, Any]:
-    from summarizing_context.evaluation.tune import fixed_text
-
     known = {"name": f"{prompt.name}/v{prompt.version}", "purpose": prompt.name, "version": prompt.version}
-    return {**known, "about": prompt.purpose, "fixed_tokens": estimate_text(fixed_text(prompt)), "hash": prompt.hash}
+    tokens = estimate_text(evals.tune.fixed_text(prompt))
+    return {**known, "about": prompt.purpose, "fixed_tokens": tokens, "hash": prompt.hash}
 
 
 def _root(folder: Path | None) -> Any:
