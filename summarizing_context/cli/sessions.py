@@ -21,20 +21,18 @@ import anyio
 import typer
 from rich.text import Text
 
+import summarizing_context as sc
 from summarizing_context import evaluation
 from summarizing_context.cli import options, output
 from summarizing_context.cli.options import OF_ONE, STORED, Place, argument, command, option
 from summarizing_context.cli.output import InputError, Result, Status, T, dim, number, plain, progress, table
-from summarizing_context.commands import COMMANDS, PREFIX, Command, CommandResult, activated
+from summarizing_context.commands import COMMANDS, PREFIX, Command, activated
 from summarizing_context.contrib import clients
-from summarizing_context.errors import MessageError, SessionInUseError, StoreError
-from summarizing_context.messages.reading import message_text_parts
 from summarizing_context.messages.text import inert
 from summarizing_context.sessions.transfer import OtherContentError, export_session, import_session
 from summarizing_context.settings import Settings, is_address, shown_store
 from summarizing_context.stores.base import WATCHED, SessionInfo, SessionStore
 from summarizing_context.stores.private_files import open_private
-from summarizing_context.views.view import ActivationReport
 
 
 def with_store(settings: Settings, act: Callable[[SessionStore], Awaitable[T]], *, read_only: bool = True) -> T:
@@ -46,7 +44,7 @@ def with_store(settings: Settings, act: Callable[[SessionStore], Awaitable[T]], 
             return await act(opened)
 
     if read_only and not (is_address(settings.store) or Path(settings.store).exists()):
-        raise StoreError(f"{shown_store(settings.store)}: there is no such file; check --store")
+        raise sc.StoreError(f"{shown_store(settings.store)}: there is no such file; check --store")
     return anyio.run(within)
 
 
@@ -92,14 +90,12 @@ class StoredSession(Place):
 
 
 @asynccontextmanager
-async def opened_session(settings: Settings, *, read_only: bool = True) -> AsyncIterator[Any]:
+async def opened_session(settings: Settings, *, read_only: bool = True) -> AsyncIterator[sc.SummarizingContext]:
     """Open a stored session, with a bar of the messages that are read."""
-    from summarizing_context.assembly import open_context
-
     async with AsyncExitStack() as stack:
         with progress("messages", 1) as update:
             WATCHED.set(update)
-            context = await stack.enter_async_context(open_context(settings, read_only=read_only))
+            context = await stack.enter_async_context(sc.open_context(settings, read_only=read_only))
         yield context
 
 
@@ -133,7 +129,7 @@ def view(
     rows: list[dict[str, Any]] = []
     for place, part, message in zip(places, parts, messages, strict=True):
         rows.append({"position": len(rows), "message": place, "part": part, "role": message["role"]})
-        rows[-1] |= {"tokens": price.message(message), "words": plain(" ".join(message_text_parts(message)), 400)}
+        rows[-1] |= {"tokens": price.message(message), "words": plain(" ".join(sc.message_text_parts(message)), 400)}
     name, tokens, budget = settings.session_id, fixed + sum(row["tokens"] for row in rows), settings.max_tokens
     document = {"session": name, "tokens": tokens, "fixed_tokens": fixed, "budget": budget, "messages": rows}
     if full:  # what could drive a terminal is written as escapes
@@ -156,13 +152,12 @@ _SINCE_OPENING = (
 )
 
 
-async def perform(settings: Settings, line: str, writes: bool) -> CommandResult:
+async def perform(settings: Settings, line: str, writes: bool) -> sc.CommandResult:
     """Return the result of a command. What covers the past goes on until the summaries are there."""
     async with opened_session(settings, read_only=not writes) as context:
         if not writes:
             await context.get_messages_for_request(token_budget=settings.max_tokens)
-        first: CommandResult = await context.handle_command(line)
-        result = first
+        first = result = await context.handle_command(line)
         while result.data.get("stand_ins") or not result.data.get("activated", True):  # it may get better
             if not (left := context.statistics().summaries_pending):
                 break
@@ -177,9 +172,9 @@ async def perform(settings: Settings, line: str, writes: bool) -> CommandResult:
                 break
             result = again
         if result is not first:  # what both activations have done
-            before, both = first.data["tokens_before"], {name: result.data[name] for name in ActivationReport._fields}
-            both |= {"tokens_before": before, "freed": before - both["tokens_after"]}
-            done = activated(ActivationReport(**both), context.statistics())
+            both = {name: result.data[name] for name in sc.ActivationReport._fields}
+            both |= {"tokens_before": (before := first.data["tokens_before"]), "freed": before - both["tokens_after"]}
+            done = activated(sc.ActivationReport(**both), context.statistics())
             result = replace(done, text=done.text + "".join(result.text.partition("\nTopic")[1:]))
         return result
 
@@ -221,8 +216,6 @@ for _name in OF_ONE:
     _add(_name, COMMANDS[_name])
 
 
-# A session goes on in another client
-
 _OTHER_CLIENT = option("CLIENT", "claude-code, codex or opencode.", "--in", show_choices=False)
 
 
@@ -260,8 +253,6 @@ def continue_in(
     status = subprocess.run(started, input=read, check=False).returncode
     return Result({**document, "status": status}, [], status if status >= 0 else 128 - status)
 
-
-# All sessions of a store
 
 _ABOUT = """List, export, import or delete the sessions of a store.
 
@@ -329,7 +320,7 @@ def purge(
         before = 0 if file is None else file.stat().st_size
         for info in await opened.sessions():
             if info in old:  # some may have gone on before the answer
-                with suppress(SessionInUseError):
+                with suppress(sc.SessionInUseError):
                     await opened.delete_session(info.session_id)
                     deleted.append(info.session_id)
         return max(await opened.purge(), 0 if file is None else before - file.stat().st_size)
@@ -395,9 +386,9 @@ def import_sessions(
                 try:
                     done = await import_session(opened, json.loads(line))
                     told.append(dict(zip(("session", "messages", "new"), done, strict=True)))
-                except (OtherContentError, SessionInUseError) as error:
+                except (OtherContentError, sc.SessionInUseError) as error:
                     refused.append(str(error))
-                except (ValueError, KeyError, TypeError, AttributeError, MessageError) as error:
+                except (ValueError, KeyError, TypeError, AttributeError, sc.MessageError) as error:
                     why = "this is no whole session, and nothing from here on was imported; export it again, and import"
                     raise InputError(f"{plain(file)}:{at}: {why} that: what is there already is continued") from error
                 update(output.counted(at, "session"), len(line))

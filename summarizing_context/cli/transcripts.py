@@ -27,6 +27,7 @@ from summarizing_context.messages.tokens import ESTIMATE, estimate_text
 from summarizing_context.models import dollars
 from summarizing_context.settings import Settings, shown_store
 from summarizing_context.summarizers.prompts import Prompt, find, load, names, prompts_root
+from summarizing_context.summarizers.providers import make_model
 from summarizing_context.summarizers.sdk import fenced
 from summarizing_context.transcripts import find_transcripts, read_named, read_session
 from summarizing_context.transcripts.formats import holds_no_message
@@ -216,8 +217,6 @@ def import_transcripts(
     return Result(document, [made, *_counts(_SKIPPED, skipped)], status, remarks)
 
 
-# What views still hold
-
 _EVAL = options.family("eval", TRANSCRIPTS, "Measure what views still hold.")
 
 CassettePath = Annotated[Path | None, options.path("FILE", "Replies. Default: in --out.", "--cassette")]
@@ -237,7 +236,6 @@ class RecordOptions(ModelOptions):
         self, file: Path, models: Sequence[Settings], work: Callable[[evals.Cassette], T], proposals: int = 0
     ) -> T | Result:
         """Return what `work` comes to with the replies in `file`, once the rest is priced; in a dry run, that price."""
-        from summarizing_context.summarizers.providers import make_model
 
         def check_keys() -> None:
             for model in models:
@@ -257,8 +255,6 @@ class RecordOptions(ModelOptions):
         try:
             check_keys()
         except SettingsError as error:
-            if not file.exists():
-                raise
             lacking = f"{file} lacks replies for this prompt, these settings and these logs: record them"
             raise SettingsError(f"{lacking}; {error}") from error
         output.confirm("Send these requests?", self.yes, "sent")
@@ -266,8 +262,7 @@ class RecordOptions(ModelOptions):
             try:
                 done = priced_work.record(most, update)
             except KeyboardInterrupt:
-                stopped = KeyboardInterrupt("replies are kept, run it again to go on")
-                raise typer.Exit(output.explain_failure(stopped)) from None  # typer would take it without its words
+                raise typer.Abort("replies are kept, run it again to go on") from None
         for one in priced_work.spent:
             output.tell(plain(f"Recorded with {one.words('{:,} calls')}"))
         return done
@@ -458,9 +453,6 @@ def shown(
     return Result(report.document(checked), parts, status, output.told_lines(report.left_out, notes=report.notes))
 
 
-# Which of several prompts is better
-
-
 @command(TRANSCRIPTS)
 def tune(
     logs: Annotated[list[str], argument("LOGS", "Sources as `eval run` takes them.", parser=options.read_place)],
@@ -561,8 +553,6 @@ def tune(
     status = Status.LAW_BROKEN if tuning.new == tuning.old else Status.OK  # nothing was tried
     return Result(document, parts, status, [*remarks, *output.told_lines(report.left_out, notes=report.notes)])
 
-
-# The prompts that there are
 
 _PROMPTS = options.family("prompts", TRANSCRIPTS, "Show prompts, what they cost, and how they are sent.")
 _Name = Annotated[str, argument("NAME", "segment/v3, or segment for the newest version.")]
