@@ -20,7 +20,7 @@ from rich.text import Text
 
 from summarizing_context import evaluation as evals
 from summarizing_context.cli import options, output
-from summarizing_context.cli.options import TRANSCRIPTS, ModelOptions, argument, command, listed, option
+from summarizing_context.cli.options import TRANSCRIPTS, ModelOptions, Place, argument, command, listed, option
 from summarizing_context.cli.output import InputError, Result, Status, T, counted, dim, mark, number, plain, table
 from summarizing_context.errors import SettingsError, TranscriptError
 from summarizing_context.messages.tokens import ESTIMATE, estimate_text
@@ -32,8 +32,6 @@ from summarizing_context.summarizers.sdk import fenced
 from summarizing_context.transcripts import find_transcripts, read_named, read_session
 from summarizing_context.transcripts.formats import holds_no_message
 from summarizing_context.views.view import REASON_WORDS
-
-_SKIPPED = "Skipped, being no messages"
 
 
 @command(TRANSCRIPTS)
@@ -155,7 +153,7 @@ def replay(
         moved = "activ.: how often a view moved on; reused: the share of it that a prompt cache holds."
         repairs = {kind.replace("_", " "): count for kind, count in total["repairs"].items()}
         shown = [*map(dim, (moved, called, f"Tokens are counted by {total['token_counter']}."))]
-        shown += _counts("Repairs", repairs) + _counts(_SKIPPED, total["skipped"])
+        shown += _counts(repairs, "Repairs") + _counts(total["skipped"])
         status = _status(sum(total[name] for name in evals.replay.LAW_FIGURES), total["refused_views"])
     named, laws = list[dict[str, Any]](), ("refused_views", *evals.replay.LAW_FIGURES)
     for row in (*rows, *document["totals"]):
@@ -169,7 +167,7 @@ def replay(
     return Result(document, [made, *shown], status, output.told_lines(total["skipped_lines"], unreadable))
 
 
-def _counts(title: str, counts: Mapping[str, int]) -> list[Text]:
+def _counts(counts: Mapping[str, int], title: str = "Skipped, being no messages") -> list[Text]:
     """Return a line of the most frequent counts by their kind; none for no counts."""
     said = ", ".join(f"{count:,} {kind}" for kind, count in Counter(counts).most_common(6))
     return [dim(f"{title}: {said}{', and others' if len(counts) > 6 else ''}.")] if counts else []
@@ -177,7 +175,7 @@ def _counts(title: str, counts: Mapping[str, int]) -> list[Text]:
 
 @command(TRANSCRIPTS, "import")
 def import_transcripts(
-    paths: options.TranscriptPaths, place: options.Place, format: options.TranscriptFormat = "auto"
+    paths: options.TranscriptPaths, place: Place, format: options.TranscriptFormat = "auto"
 ) -> Result:
     """Put the sessions of transcripts into a store.
 
@@ -214,14 +212,14 @@ def import_transcripts(
     columns = {"session": "session_id", "format": "format", "#messages": "messages", "#new": "added"}
     made = table(f"Imported into {plain(shown_store(settings.store))}", columns, rows, wide="session")
     status, remarks = Status.BAD_INPUT if unreadable else Status.OK, output.told_lines(skipped_lines, unreadable)
-    return Result(document, [made, *_counts(_SKIPPED, skipped)], status, remarks)
+    return Result(document, [made, *_counts(skipped)], status, remarks)
 
 
 _EVAL = options.family("eval", TRANSCRIPTS, "Measure what views still hold.")
 
 CassettePath = Annotated[Path | None, options.path("FILE", "Replies. Default: in --out.", "--cassette")]
-DOING = {"forecast": "Pricing", "replay": "Repeating", "record": "Recording"}  # by the mode of a cassette
 _SHARE = option("X", "Share of the log before views. Default: 1.", show_default=False, min=0.01, max=1)
+DOING = {"forecast": "Pricing", "replay": "Repeating", "record": "Recording"}  # by the mode of a cassette
 Junit = Annotated[Path | None, options.path("FILE", "Write the results as JUnit XML too.")]
 
 

@@ -16,7 +16,7 @@ async function refresh() {
     const { sessions, store } = await ask("sessions");
     page.sessions = sessions;
     say("store", store);
-    if (!sessions.some((one) => one.session_id === page.id)) page.id = sessions[0]?.session_id ?? null;
+    if (!sessions.some((one) => one.session_id === page.id)) page.id = named() ?? sessions[0]?.session_id ?? null;
     redraw("sessions", [page.id, sessions], drawSessions);
     if (page.id !== null) await show(page.id);
     byId("empty").hidden = page.id !== null;
@@ -70,7 +70,7 @@ function drawSessions() {
 const choose = safely(async (id) => {
   if (id === page.id) return;
   Object.assign(page, { id, state: null, said: null });
-  location.hash = encodeURIComponent(id);
+  location.hash = id;
   redraw("sessions", [id, page.sessions], drawSessions);
   byId("pointed").textContent = "";
   await show(id);
@@ -87,9 +87,8 @@ function chooseTab(chosen) {
   return chosen;
 }
 
-function named() {
-  try { return decodeURIComponent(location.hash.slice(1)); } catch { return ""; }
-}
+// Ids have no signs that an address writes otherwise, but for the colon, which it may.
+const named = () => page.sessions.find((one) => one.session_id === location.hash.slice(1).replaceAll("%3A", ":"))?.session_id;
 
 byId("pick").onchange = (event) => choose(event.target.value);
 byId("undo").onclick = safely(() => askUndo(page.state, (text) => { page.said = text; refresh(); }));
@@ -100,8 +99,7 @@ document.querySelector("[role=tablist]").onkeydown = (event) => {
   const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
   if (step) chooseTab(tabs.at((tabs.indexOf(event.target) + step) % tabs.length)).focus();
 };
-addEventListener("hashchange", () => { if (page.sessions.some((one) => one.session_id === named())) choose(named()); });
-page.id = named() || null;
+addEventListener("hashchange", () => { if (named()) choose(named()); });
 chooseTab(tabs[0]);
 const events = new EventSource("api/events");
 events.onmessage = () => { say("live", "Live"); refresh(); };

@@ -108,20 +108,16 @@ export const panels = {
 
 // A message of a list.
 function spoken(id, row, attributes) {
+  const failed = make("span", { role: "alert" });
+  const keep = () => send(pin, failed, "pin", { session: id, message: row.message }, () => { pin.textContent = "Pinned"; });
+  const pin = link("Pin", keep, { title: "Keep this message in every view" });
   const more = ` … (${number(row.left)} more characters)`;
   const rest = row.message === null ? more : opens(id, row.message, row.message + 1, more);
   return make("article", { class: `said ${{ header: "model", pin: "pin" }[row.part] ?? row.kind}` },
     make("header", {}, make("b", {}, row.kind === "tool" ? "tool result" : row.role),
       row.message !== null && make("span", { class: "where" }, `#${row.message}`),
-      row.part === "log" && pinning(id, row.message), make("span", { class: "size" }, tokens(row.tokens))),
+      row.part === "log" && make("span", {}, pin, failed), make("span", { class: "size" }, tokens(row.tokens))),
     make("pre", attributes, row.text, row.left > 0 && rest));
-}
-
-function pinning(session, message) {
-  const failed = make("span", { role: "alert" });
-  const pin = () => send(button, failed, "pin", { session, message }, () => { button.textContent = "Pinned"; });
-  const button = link("Pin", pin, { title: "Keep this message in every view" });
-  return make("span", {}, button, failed);
 }
 
 const EMPTY = { Segments: "Segments are cut as the log grows.", Tree: "Nothing is covered: the view holds the whole log." };
@@ -225,13 +221,8 @@ export async function askUndo({ session }, done) {
   const input = make("input", { id: "confirm", autocomplete: "off", spellcheck: "false", autocapitalize: "off",
     oninput: () => { button.disabled = ![typed, session].includes(input.value); } });
   const said = make("p", { class: "note", role: "alert" });
-  const undo = (event) => {
-    event.preventDefault();
-    send(button, said, "undo", { session, confirm: input.value }, () => {
-      byId("dialog").close();
-      done(`Activation ${last.undoes} is undone.`);
-    });
-  };
+  const undone = () => { byId("dialog").close(); done(`Activation ${last.undoes} is undone.`); };
+  const undo = (event) => { event.preventDefault(); send(button, said, "undo", { session, confirm: input.value }, undone); };
   openDialog(`Undo activation ${last.undoes}?`, make("form", { class: "confirm", onsubmit: undo },
     make("p", {}, `The view goes from about ${number(last.tokens_before)} back to about ${tokens(last.tokens_after)}, of a budget of ${number(last.budget)}: ${span(last.covered_to, last.covered_from)} come back word for word. It stays so until it needs another activation.`),
     make("p", {}, "No message and no summary is lost. The session must not be open elsewhere."),
