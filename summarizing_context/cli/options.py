@@ -77,8 +77,8 @@ def command(to: typer.Typer | str, name: str = "", **given: Any) -> Callable[[Co
 
     def add(command: Command) -> Command:
         place, panel = (app, to) if isinstance(to, str) else (to, None)
-        help = help_of(command.__doc__ or "")
-        place.command(name or command.__name__, rich_help_panel=panel, **help, **given)(flat(command))
+        about = help_of(command.__doc__)
+        place.command(name or command.__name__, rich_help_panel=panel, **about, **given)(flat(command))
         return command
 
     return add
@@ -91,9 +91,9 @@ def family(name: str, panel: str, about: str) -> typer.Typer:
     return made
 
 
-def help_of(text: str) -> dict[str, Any]:
+def help_of(text: str | None) -> dict[str, Any]:
     """Return a docstring as typer takes it: each paragraph on one line, and the examples, one a line, at the end."""
-    about, _, examples = cleandoc(text).partition("\n\nExamples:\n")
+    about, _, examples = cleandoc(text or "").partition("\n\nExamples:\n")
     shown = [f"{PROGRAM} {line.strip()}" for line in examples.splitlines()]
     return {"help": "\n\n".join(" ".join(part.split()) for part in about.split("\n\n")), "epilog": "\n\n".join(shown)}
 
@@ -256,12 +256,10 @@ class ModelOptions(OwnSettings):
     format: TranscriptFormat = "auto"
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show calls, tokens, price; send nothing.")] = False
 
-    def load(self, **given: Any) -> Settings:  # the tokens of a view are an option's, else the user's, else 16,000
+    def load(self, *, sends: bool = False, **given: Any) -> Settings:
+        """Return them; the tokens of a view are an option's, else the user's, else 16,000. What is sent has a model."""
         settings = super().load(**given)
-        return settings if settings.max_tokens_is_set else replace(settings, max_tokens=16_000)
-
-    def need_model(self, settings: Settings) -> None:
-        """Raise `InputError` where no model is named: then there is nothing to send."""
-        if settings.summarizer not in PROVIDERS or settings.model is None:
+        if sends and (settings.summarizer not in PROVIDERS or settings.model is None):
             where = f"or in --config a summarizer {NAMED} and its model"
             raise InputError(f"--model: name the model that summarizes, {where}")
+        return settings if settings.max_tokens_is_set else replace(settings, max_tokens=16_000)

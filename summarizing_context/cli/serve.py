@@ -263,7 +263,7 @@ def serve(
         anyio.run(serving.serve, app, listening)
 
 
-proxy.callback(**options.help_of(serve.__doc__ or ""))(options.flat(serve))
+proxy.callback(**options.help_of(serve.__doc__))(options.flat(serve))
 
 
 @command(proxy)
@@ -317,12 +317,9 @@ def run(
     settings = given.settings(named or kept_token(file))
     from summarizing_context.contrib.proxy.server import run_behind
 
-    about = {"command": command, "store": shown_store(settings.settings.store)}
-
-    def started(at: str) -> None:
-        write_json({"serves": "proxy", "at": at, **about, "token_file": None if named else str(file)}, json_path)
-
-    return anyio.run(run_behind, settings, command, started)
+    store, kept = shown_store(settings.settings.store), None if named else str(file)
+    told = {"serves": "proxy", "at": None, "command": command, "store": store, "token_file": kept}
+    return anyio.run(run_behind, settings, command, lambda at: write_json(told | {"at": at}, json_path))
 
 
 # Plug-ins of coding clients

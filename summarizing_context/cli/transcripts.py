@@ -121,13 +121,11 @@ def replay(
         replay logs/ --model gpt-5.4-mini --dry-run
     """
     names = listed(",".join(strategy or ()))
-    variants = {one.strategy: one for one in (own.load(strategy=name) for name in names or (None,))}
+    variants = {one.strategy: one for one in (own.load(sends=own.dry_run, strategy=name) for name in names or (None,))}
     sizes = [options.read_tokens(one, "--budget") for one in ",".join(budget or ()).split(",") if one or budget]
     budgets = dict.fromkeys(sizes or [one.max_tokens for one in variants.values()][:1])
     each = [replace(one, max_tokens=size) for one in variants.values() for size in budgets]
     settings = each[0]
-    if own.dry_run:
-        own.need_model(settings)
     files = find_transcripts(paths)
     size = sum(file.stat().st_size for file in files if file.is_file())
     jobs = jobs or min(os.cpu_count() or 1, 1 + size // 300_000)  # each process takes a second to start
@@ -234,13 +232,8 @@ class RecordOptions(ModelOptions):
         self, file: Path, models: Sequence[Settings], work: Callable[[evals.Cassette], T], proposals: int = 0
     ) -> T | Result:
         """Return what `work` comes to with the replies in `file`, once the rest is priced; in a dry run, that price."""
-
-        def check_keys() -> None:
-            for model in models:
-                make_model(model, read_only=False)
-
-        if not (self.dry_run or file.exists()):
-            check_keys()  # before all is priced
+        for model in () if self.dry_run or file.exists() else models:  # a missing key is said before all is priced
+            make_model(model, read_only=False)
         priced_work = evals.cassettes.PricedWork(file, models, work)
         first, *others = priced_work.spent
         expected = first.with_proposals(proposals) + sum(one.calls for one in others)
@@ -251,7 +244,8 @@ class RecordOptions(ModelOptions):
             return done
         output.tell("\n".join(map(plain, evals.cassettes.price_lines(priced_work.spent, proposals, most))))
         try:
-            check_keys()
+            for model in models:
+                make_model(model, read_only=False)
         except SettingsError as error:
             lacking = f"{file} lacks replies for this prompt, these settings and these logs: record them"
             raise SettingsError(f"{lacking}; {error}") from error
@@ -380,8 +374,7 @@ def ask(
         raise holds_no_message(log, own.format)
     for line in output.told_lines(found.unreadable):
         output.tell(line)
-    settings = own.load(max_tokens=budget, call_timeout=300.0)  # the log is long, and so is what is marked
-    own.need_model(settings)
+    settings = own.load(sends=True, max_tokens=budget, call_timeout=300.0)  # for a long log, and all that is marked
     if judge_model in (None, settings.model):
         raise InputError("--judge-model: name another model than the one that asks: it marks the answers")
     judge, tokens = replace(settings, model=judge_model), int(settings.max_tokens)
@@ -475,8 +468,7 @@ def tune(
         tune logs/ --model gpt-5.4-mini --prompt mine.md
     """
     started, least = time.perf_counter(), evals.report.MIN_SESSIONS
-    settings = own.load(max_tokens=budget)
-    own.need_model(settings)
+    settings = own.load(sends=True, max_tokens=budget)
     number = propose or (20 if optimizer == "gepa" else 0)
     if not prompt and not number:
         raise InputError("say what to try: prompt files with --prompt, or --propose N to have the model write some")
