@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal
 import anyio
 import typer
 from rich.console import RenderableType
+from rich.table import Table
 from rich.text import Text
 
 from summarizing_context import evaluation as evals
@@ -395,12 +396,10 @@ def ask(
     return shown(evals.Run(dataset=evals.Dataset.load(out), jobs=os.cpu_count() or 1).report(), out, started)
 
 
-def score_tables(
-    report: evals.Report, gates: Sequence[evals.report.Gate] = (), marked: str = ""
-) -> dict[str, RenderableType]:
+def score_tables(report: evals.Report, gates: Sequence[evals.report.Gate] = (), marked: str = "") -> dict[str, Table]:
     """Return the tables of a report by their titles. Intervals stand behind figures. Where a terminal has no room for
     all columns, those of least weight are left to the page."""
-    found, colours = dict[str, RenderableType](), {marked: "bold green", "passed": "green", "failed": "bold red"}
+    found, colours = dict[str, Table](), {marked: "bold green", "passed": "green", "failed": "bold red"}
     for title, (heads, rows) in report.tables(gates).items():
         with_ends = range(1, 3) if title == "Arms" else range(6 if len(heads) < 6 else 1)
         columns = [[plain(name, 24)] for name in heads]
