@@ -65,6 +65,17 @@ async def test_every_view_of_a_long_session_is_lawful(dialect: str, budget: int,
         assert await judge.context.get_messages() == []
 
 
+@pytest.mark.parametrize("seed", [4, 5])
+async def test_budgets_that_go_up_and_down_each_see_a_view_of_theirs_grow(seed: int) -> None:
+    dice = random.Random(seed)
+    async with watched(Counting(), budget=3_000) as judge:
+        for message in session(seed, 120, size=80):
+            await judge.add(message)
+            await judge.view(round(3_000 * dice.choice((0.5, 0.8, 1.0, 1.3, 1.6))))
+        assert len({one.provider for one in judge.context.activations()}) > 2
+        assert judge.views > 3 * judge.activations
+
+
 async def test_two_providers_in_turn_each_see_their_own_views_grow() -> None:
     rooms = {"large": 6_000, "small": 3_000}
     providers = [Provider(name, context_window=room, max_output_tokens=500) for name, room in rooms.items()]
