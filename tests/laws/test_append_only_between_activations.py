@@ -53,7 +53,11 @@ async def test_every_view_of_a_long_session_is_lawful(dialect: str, budget: int,
 
         judge.repairs_allowed = ALL_REPAIRS
         await judge.context.compact()
-        await judge.view(600)
+        for other_budget in (600, 4_000, 1_000, 2_000, 500, 300, 8_000, 100_000, 400, 4_000):
+            await judge.view(other_budget)
+            await judge.add(user("go on"))
+        assert judge.refused == 0
+        assert judge.context.statistics().activations_by_reason.get("budget_lowered", 0) > 0
         for other in (session(3, 40), []):
             await judge.check_log()
             await judge.set(other)
@@ -123,7 +127,8 @@ async def look_at_both(judge: Judge, *providers: Provider, ids: str = "ab") -> N
 
 @pytest.mark.usefixtures("each_store")
 async def test_calls_given_up_in_an_end_that_is_gone_are_not_given_up_again(tmp_path: Path) -> None:
-    async with a_session(tmp_path / "log.db") as judge:
+    """Those in what an undo shows again stay given up."""
+    async with a_session(tmp_path / "edited.db") as judge:
         for provider in (ONE, TWO):
             await judge.view(provider=provider)
             await judge.context.summarize(2)
@@ -138,11 +143,23 @@ async def test_calls_given_up_in_an_end_that_is_gone_are_not_given_up_again(tmp_
         assert result("openai", "a", "of a") in await judge.view(provider=ONE)
         assert judge.activations == activations
 
+    async with a_session(tmp_path / "undone.db") as judge:
+        await judge.view(provider=ONE)
+        await judge.context.summarize(2)
+        await look_at_both(judge, ONE)
+        await look_at_both(judge, ONE, ids="cd")
+        await judge.context.summarize(5)
+        await judge.view(provider=ONE)
+        await judge.context.undo_activation()
+        await judge.reopen()
+        assert str(await judge.view(provider=ONE)).count("[no result of this call") == 4
+
 
 @pytest.mark.usefixtures("each_store")
 async def test_segments_that_views_of_an_end_that_is_gone_have_ended_are_not_ended_again(tmp_path: Path) -> None:
+    """And a view that starts over is told, also where a segment was ended for it."""
     late = Late()
-    async with a_session(tmp_path / "log.db", late) as judge:
+    async with a_session(tmp_path / "edited.db", late) as judge:
         await late.cover(judge, TWO, 2)
         await late.cover(judge, ONE, 8)
         await judge.set([*judge.log[:-5], user("edited"), *judge.log[-4:]])
@@ -151,11 +168,8 @@ async def test_segments_that_views_of_an_end_that_is_gone_have_ended_are_not_end
         assert judge.context.statistics().segments == segments
         await judge.view(provider=ONE)
 
-
-@pytest.mark.usefixtures("each_store")
-async def test_a_view_that_starts_over_is_told_also_where_a_segment_was_ended_for_it(tmp_path: Path) -> None:
     late = Late()
-    async with a_session(tmp_path / "log.db", late) as judge:
+    async with a_session(tmp_path / "over.db", late) as judge:
         await late.cover(judge, ONE, 2)
         await judge.view(provider=ONE)
         await judge.set(judge.log[:-2])  # all that is left is covered
@@ -167,17 +181,3 @@ async def test_a_view_that_starts_over_is_told_also_where_a_segment_was_ended_fo
         activations = judge.activations
         await judge.view(provider=ONE)
         assert judge.activations == activations + 1
-
-
-@pytest.mark.usefixtures("each_store")
-async def test_calls_given_up_in_what_an_undo_shows_again_stay_given_up(tmp_path: Path) -> None:
-    async with a_session(tmp_path / "log.db") as judge:
-        await judge.view(provider=ONE)
-        await judge.context.summarize(2)
-        await look_at_both(judge, ONE)
-        await look_at_both(judge, ONE, ids="cd")
-        await judge.context.summarize(5)
-        await judge.view(provider=ONE)
-        await judge.context.undo_activation()
-        await judge.reopen()
-        assert str(await judge.view(provider=ONE)).count("[no result of this call") == 4

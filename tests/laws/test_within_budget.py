@@ -20,19 +20,9 @@ from tests.exact_counts import exact_counter
 from .amounts import ALL
 from .builders import Message, assistant, call, count, result, results, session, system, user, words
 from .checkers import prefix_problems, tool_safe_problems, view_tokens
-from .judge import IMAGE_TOKENS, SMALL, Judge, replay, watched
+from .judge import IMAGE_TOKENS, SMALL, Judge, watched
 from .shapes import THINKING_BLOCKS, blocks, plain_text
 from .summarizers import Counting
-
-
-async def test_one_log_is_shown_at_changing_budgets() -> None:
-    async with watched(Counting(), budget=4_000) as judge:
-        await replay(judge, session(16, 150))
-        for budget in (4_000, 1_000, 2_000, 500, 300, 8_000, 100_000, 400, 4_000):
-            await judge.view(budget)
-            await judge.add(user("go on"))
-        assert judge.refused == 0
-        assert judge.context.statistics().activations_by_reason.get("budget_lowered", 0) > 0
 
 
 async def test_a_refusal_says_which_rows_and_how_many_tokens() -> None:

@@ -8,6 +8,7 @@ import threading
 import traceback
 import tracemalloc
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import anyio
@@ -364,25 +365,21 @@ def data(*vectors: Any) -> dict[str, Any]:
     return {"data": [{"index": at, "embedding": vector} for at, vector in enumerate(vectors)][::-1]}
 
 
-async def test_texts_are_sent_together_and_vectors_come_back_in_their_order():
-    made = OpenAIEmbedder("m", base_url=URL, api_key="key-1")
-    vectors, request = await called(made, ["one", "two"], json=data([1.0, 0.0], [0.0, 2]))
-    assert vectors == [[1.0, 0.0], [0.0, 2]]
-    assert json.loads(request.content) == {"model": "m", "input": ["one", "two"], "encoding_format": "float"}
-    assert (str(request.url), request.headers["authorization"]) == (f"{URL}/embeddings", "Bearer key-1")
-
-
 BAD = [{}, {"data": None}, data([1.0]), data([1.0], []), data([1.0], ["x"]), data([1.0], None)]
 
 
-@pytest.mark.parametrize(
-    ("status", "reply", "error"),
-    [*((200, reply, SummarizerError) for reply in BAD), (429, {"error": {"message": "SECRET"}}, SummarizerRateLimited)],
-)
-async def test_a_reply_without_a_vector_for_each_text_is_refused_and_no_text_is_kept(status, reply, error):
-    with pytest.raises(error) as raised:
-        await called(OpenAIEmbedder("m", base_url=URL, api_key="k"), ["SECRET", "two"], status=status, json=reply)
-    assert "SECRET" not in f"{raised.value!r} {raised.value.__cause__!r}"
+async def test_texts_are_sent_together_and_a_reply_without_a_vector_for_each_in_their_order_is_refused():
+    """With an error that keeps no text."""
+    made = partial(OpenAIEmbedder, "m", base_url=URL, api_key="key-1")
+    vectors, request = await called(made(), ["one", "two"], json=data([1.0, 0.0], [0.0, 2]))
+    assert vectors == [[1.0, 0.0], [0.0, 2]]
+    assert json.loads(request.content) == {"model": "m", "input": ["one", "two"], "encoding_format": "float"}
+    assert (str(request.url), request.headers["authorization"]) == (f"{URL}/embeddings", "Bearer key-1")
+    limited = (429, {"error": {"message": "SECRET"}}, SummarizerRateLimited)
+    for status, reply, error in (*((200, reply, SummarizerError) for reply in BAD), limited):
+        with pytest.raises(error) as raised:
+            await called(made(), ["SECRET", "two"], status=status, json=reply)
+        assert "SECRET" not in f"{raised.value!r} {raised.value.__cause__!r}", reply
 
 
 GIVEN = {
