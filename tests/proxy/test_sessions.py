@@ -210,17 +210,6 @@ async def test_what_the_server_compacts_or_keeps_and_a_lone_message_go_on_as_the
     assert (told["requests"], told["passed_unchanged"], told["failures"]) == (0, 1, 0)
 
 
-async def test_a_compaction_without_content_is_no_boundary():
-    failed = assistant([{"type": "compaction", "content": None}, {"type": "text", "text": "go"}])
-    rows = talk("messages", 60)
-    body = {"model": "m", "max_tokens": 9, "tools": [TOOL], "messages": [rows[0], *rows[2:40], failed, *rows[41:]]}
-    async with between(Fake(behave=nothing), budget=4_000) as (_, address):
-        await post(address, body=json.dumps(body))
-        (record,) = (await status(address))["records"]
-    assert (record["changed"], record["messages"]) == (True, len(body["messages"]))
-    assert record["sent_messages"] < len(body["messages"]) / 2
-
-
 @pytest.mark.parametrize(
     ("model", "way"), [("claude-opus-5-5", "adaptive"), ("claude-opus-5-5", "disabled"), ("claude-x", "adaptive")]
 )
