@@ -184,13 +184,13 @@ PACKED = b"content-type: application/json\r\ncontent-encoding: gzip\r\ncontent-l
 STREAM = b"content-type: text/event-stream\r\n\r\n"
 UNREADABLE = [b'data: {"usage": %s}\n\n' % usage for usage in (b'"\xff"', b"[" * 2_000 + b"]" * 2_000)]
 ERROR = b'{"type":"error",  "error": {"message":"the wording\\u2026 counts"}}'
-HEAD = b"HTTP/1.1 %d No\r\nretry-after: 7\r\nx-request-id: r\r\ncontent-length: %d\r\n\r\n"
+HEAD = b"HTTP/1.1 %d No\r\nretry-after: 7\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
 STRANGE = {kind: (provide, [b"HTTP/1.1 502 "]) for kind, provide in BROKEN.items()} | {
     **{f"a usage {one[:30]!r}": (writes(OK, STREAM, one, b"data: [DONE]\n\n"), [one]) for one in UNREADABLE},
     **{
         f"an error {code}": (
             writes(HEAD % (code, len(ERROR)), ERROR),
-            [b"HTTP/1.1 %d " % code, b"retry-after: 7\r\n", b"x-request-id: r\r\n", b"\r\n\r\n" + ERROR],
+            [b"HTTP/1.1 %d " % code, b"retry-after: 7\r\n", b"application/json\r\n", b"\r\n\r\n" + ERROR],
         )
         for code in (400, 401, 429, 500, 529)
     },
