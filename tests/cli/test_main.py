@@ -1,6 +1,5 @@
 """The entry point: help, completion, errors and their exit statuses, `--json`, a file of settings."""
 
-import json
 import re
 import shlex
 import signal
@@ -129,20 +128,6 @@ def test_a_request_is_rendered_for_a_transcript(run: Runner, tmp_path: Path):
     assert messages[0]["content"][:40] in rendered["user"]
     ran = run(*command, "--number", 99)
     assert (ran.status, f"this log makes {rendered['among']} such requests; give --number" in ran.err) == (2, True)
-
-
-def test_what_serves_says_in_a_line_of_json_what_and_where(tmp_path: Path):
-    store = fill_store(tmp_path / "run.db", "s1", PAIR)
-    command = [*PROGRAM, "inspect", "--no-browser", "--store", str(store), "--listen", "127.0.0.1:0", "--json", "-"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as ran:
-        try:
-            said = json.loads(ran.stdout.readline())
-        finally:
-            ran.terminate()  # an interrupt may be ignored where tests run in the background
-        assert ran.wait(60) in (0, -signal.SIGTERM)
-        assert ran.stdout.read() == ""
-    assert (said["serves"], said["store"]) == ("inspect", str(store))
-    assert re.match(r"http://127\.0\.0\.1:\d+", said["at"])
 
 
 # What is wrong with the arguments of any command: told on one line, with the status of bad input

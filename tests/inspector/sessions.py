@@ -1,5 +1,6 @@
 """Stores with sessions to look at, and the inspector as it is started."""
 
+import json
 import os
 import subprocess
 import sys
@@ -67,14 +68,17 @@ def started(store: Path, folder: Path) -> Iterator[tuple[str, subprocess.Popen[s
     lines = ["[summarizing_context]", *(f"{name} = {value}" for name, value in SMALL.items())]
     (config := folder / "inspector.toml").write_text("\n".join(lines), encoding="utf-8")
     command = [sys.executable, "-m", "summarizing_context", "inspect", "--store", str(store), "--listen", "127.0.0.1:0"]
-    pipes: Any = {"stderr": subprocess.PIPE, "stdout": subprocess.DEVNULL, "text": True}
-    given = {**os.environ, "COLUMNS": "200"}
-    with subprocess.Popen([*command, "--no-browser", "--config", str(config)], env=given, **pipes) as process:
+    command += ["--no-browser", "--json", "-", "--config", str(config)]
+    pipes: Any = {"stderr": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, env={**os.environ, "COLUMNS": "200"}, **pipes) as process:
         try:
             link = process.stderr.readline().split()[0]
             url = link.partition("?")[0]
+            said = json.loads(process.stdout.readline())  # a program reads there what serves, and where
+            assert (said["serves"], said["store"], said["at"]) == ("inspect", str(store), link)
             with urllib.request.urlopen(link, timeout=120) as page:
                 COOKIES[url] = page.headers["Set-Cookie"].partition(";")[0]
             yield url, process
         finally:
             process.kill()
+            assert process.stdout.read() == ""

@@ -183,8 +183,17 @@ BOMB = gzip.compress(b"\0" * 50_000_000)
 PACKED = b"content-type: application/json\r\ncontent-encoding: gzip\r\ncontent-length: %d\r\n\r\n" % len(BOMB)
 STREAM = b"content-type: text/event-stream\r\n\r\n"
 UNREADABLE = [b'data: {"usage": %s}\n\n' % usage for usage in (b'"\xff"', b"[" * 2_000 + b"]" * 2_000)]
+ERROR = b'{"type":"error",  "error": {"message":"the wording\\u2026 counts"}}'
+HEAD = b"HTTP/1.1 %d No\r\nretry-after: 7\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
 STRANGE = {kind: (provide, [b"HTTP/1.1 502 "]) for kind, provide in BROKEN.items()} | {
     **{f"a usage {one[:30]!r}": (writes(OK, STREAM, one, b"data: [DONE]\n\n"), [one]) for one in UNREADABLE},
+    **{
+        f"an error {code}": (
+            writes(HEAD % (code, len(ERROR)), ERROR),
+            [b"HTTP/1.1 %d " % code, b"retry-after: 7\r\n", b"application/json\r\n", b"\r\n\r\n" + ERROR],
+        )
+        for code in (400, 401, 429, 500, 529)
+    },
     "a way elsewhere": (
         writes(b"HTTP/1.1 307 There\r\nlocation: http://evil.example/steal\r\ncontent-length: 0\r\n\r\n"),
         [b"HTTP/1.1 307 ", b"location: http://evil.example/steal"],
@@ -215,6 +224,7 @@ async def test_a_strange_answer_is_passed_on_and_not_followed_nor_unpacked_and_n
         answer = await said(address, asked())
         told = await status(address)
     assert (told["failures"], [one["usage"] for one in told["records"]]) == (0, [None])
+    assert [one["failed"] for one in told["sessions"]] == [answer[9:12] >= b"300"]
     for piece in wanted:
         assert piece in answer
     assert not re.search(rb"x-own|x-evil", answer)

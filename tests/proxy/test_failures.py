@@ -25,7 +25,6 @@ from summarizing_context.contrib.proxy.rewriter import Rewriter
 from summarizing_context.stores.sqlite.store import SqliteStore
 from summarizing_context.views.builder import Viewer
 from tests.behaviour.test_proxy_requests import post, request_of
-from tests.contract.store_builders import fill_disk
 from tests.laws.builders import assistant, user
 from tests.proxy.clients import AnthropicAgent, between, histories, proxied, status
 from tests.proxy.fake import Fake, served, streams
@@ -78,16 +77,6 @@ async def test_a_bug_at_any_step_before_lets_the_request_go_on_as_it_came(step, 
         await client.steps(4)
         assert ((await status(address))["failures"], fake.problems) == (2, [])
     assert len(histories(fake.seen)[-1]) < len(client.history) / 2  # it goes on with its view
-
-
-async def test_a_store_that_is_full_lets_requests_go_on(tmp_path, monkeypatch):
-    fill_disk(monkeypatch, 34)
-    async with between(store=tmp_path / "run.db", budget=6_000) as (fake, address):
-        client = AnthropicAgent(address)
-        await client.steps(14)
-        told = await status(address)
-    assert (fake.problems, len(fake.seen), told["last_failure"]) == ([], 14, "StoreFullError")
-    assert len(histories(fake.seen)[-1]) == len(client.history) - 1
 
 
 KEYS = {name: f"planted-{name}" for name in ("x-api-key", "api-key", "x-goog-api-key", "chatgpt-account-id")} | {
