@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from summarizing_context import Settings, SummarizingContext, message_text_parts, open_context
+from summarizing_context.testing import range_name
 from tests.laws.builders import Message, assistant, count, user
 from tests.laws.judge import SMALL
 from tests.laws.summarizers import Counting
@@ -133,3 +134,16 @@ class Held(Counting):
     async def answer(self, job: Any) -> str:
         await self.may_answer.wait()
         return await super().answer(job)
+
+
+class Wordy(Counting):
+    """Writes so many characters for each token that it may have."""
+
+    def __init__(self, recipe: str, characters: float) -> None:
+        super().__init__(recipe)
+        self.characters = characters
+
+    async def answer(self, job: Any) -> str:
+        self.jobs.append(job)
+        wanted = int(self.characters * job.max_tokens)
+        return f"- part {range_name(job.range_hash)}{' again and again' * wanted}"[:wanted]

@@ -132,32 +132,6 @@ async def test_a_counter_that_cannot_count_is_refused_at_open(count: Any):
 # the log
 
 
-@pytest.mark.parametrize("change", ["equal", "appended", "edited", "inserted", "shortened"])
-async def test_a_replaced_log_keeps_the_summaries_of_what_stays(change: str):
-    """And an equal one the whole view."""
-    log, summarizer = session(messages=120), Counting("mine")
-    new = {
-        "equal": log,
-        "appended": [*log, user("more")],
-        "edited": [*log[:50], user("changed"), *log[51:]],
-        "inserted": [*log[:1], user("inserted"), *log[1:]],
-        "shortened": log[:60],
-    }[change]
-    async with opened(log, summarizer=summarizer) as context:
-        before = await context.get_messages_for_request()
-        await context.wait_idle(120)
-        done = len(summarizer.segments)
-        await context.set_messages(new)
-        assert await context.get_messages() == new
-        view = await context.get_messages_for_request()
-        assert cost(view) <= BUDGET
-        assert reason(context) == (None if change in ("equal", "appended") else "log_replaced")
-        assert (view == before) == (change == "equal")
-        await context.wait_idle(120)
-        redone = len(summarizer.segments) - done
-        assert redone == 0 if change in ("equal", "appended", "shortened") else 1 <= redone <= 10
-
-
 TITLES = {
     "Fix the parser,\nthen its tests.": "Fix the parser, then its tests.",
     "Fix the parser. " * 9: "Fix the parser. Fix the parser. Fix the parser. Fix the…",
@@ -191,18 +165,6 @@ async def test_read_only_reads_views_and_refuses_changes(tmp_path: Path):
                 await change()
         assert await reader.wait_idle(120)
         assert (silent.jobs, reader.statistics().cache) == ([], CacheFigures()), "it has sent nothing"
-
-
-async def test_who_only_looks_sees_which_segments_have_a_summary_whatever_made_it(tmp_path: Path):
-    """Also those of the parts of a large message."""
-    log = [*session(messages=60), user(f"Read this: {'the tide rose at noon. ' * 3_000}"), *session(messages=20)]
-    async with opened(log, store=tmp_path / "run.db", summarizer=Counting("own/1")) as writer:
-        assert await writer.wait_idle(120)
-        view, made = await writer.get_messages_for_request(system="Be brief."), writer.statistics()
-    async with opened(store=tmp_path / "run.db", read_only=True) as reader:
-        assert (await reader.get_messages_for_request())[1:] == view[1:], "but for the prompt, which is not kept"
-        seen = reader.statistics()
-    assert (seen.summaries_ready, seen.lag_tokens) == (made.segments, 0) != (0, 0)
 
 
 async def test_other_segment_sizes_at_reopening_start_the_header_anew(tmp_path: Path):

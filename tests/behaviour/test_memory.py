@@ -180,7 +180,7 @@ def learning(path: Path, session_id: str, summarizer: Any = None, **given: Any) 
     return opened(path, session_id, **{"memory_extract": True, "max_tokens": 4_000, **given}, summarizer=summarizer)
 
 
-GATE, NEWER = (f"FACT Gate is at gate.example.org:{port}." for port in (1, 2))
+GATE = "FACT Gate is at gate.example.org:1."
 WORDS = "a is at the gate server CI of fact user always you port deploy PostgreSQL database billing parser Jenkins"
 
 
@@ -194,7 +194,7 @@ async def contents(path: Path) -> list[str]:
         return [one.content for one in await known(context)]
 
 
-async def test_nothing_is_read_twice_whatever_cuts_the_log_and_however_often_it_is_opened(tmp_path: Path):
+async def test_nothing_is_read_or_learnt_twice_whatever_cuts_the_log_and_however_often_it_is_opened(tmp_path: Path):
     model = Model(facts)
     log = [user(GATE), *session(5, 60, size=30), user("FACT Port is 7070.")]
     for part in range(4):
@@ -213,43 +213,20 @@ async def test_nothing_is_read_twice_whatever_cuts_the_log_and_however_often_it_
         await context.wait_idle()
         assert model.read[before:] == [range(len(log), len(log) + 1)]
     asked = []
-    for project in ("q", "r"):
-        async with learning(tmp_path, project, model, project=project) as context:
+    for project, summarizer in (("q", model), ("r", model), ("s", None)):
+        async with learning(tmp_path, project, summarizer, project=project) as context:
             await context.set_messages(log)
+            await context.checkpoint()
             await context.wait_idle()
-            assert len(await context.memory.retrieve("FACT gate")) == 1, "learnt for each project"
-        asked.append(len(model.jobs))
-    assert asked[0] == asked[1], "from what the model has answered before"
-
-
-@pytest.mark.parametrize("model", [True, False])
-async def test_what_is_learnt_at_checkpoints_and_was_forgotten_is_not_learnt_again_from_the_same_log(tmp_path, model):
-    for number in range(3):
-        async with learning(tmp_path, "a", Model(facts) if model else None) as context:
-            if number == 0:
-                await context.add_message(user(GATE))
-                await context.checkpoint()
-                await context.wait_idle()
-            found = await context.memory.retrieve("gate")
-            assert len(found) == (number == 0)
-            for one in found:
+            learnt = await known(context)
+            assert [one.content for one in learnt].count(GATE) == 1, "learnt for each project"
+            for one in learnt:
                 await context.memory.forget(one.id)
-    assert await contents(tmp_path) == []
-
-
-async def test_the_newer_replaces_the_older_and_says_so(tmp_path: Path):
-    heard = Heard()
-    for name, said in (("a", GATE), ("b", NEWER)):
-        async with learning(tmp_path, name, Model(facts), log=[user(said)], events=heard):
-            pass
-    assert await contents(tmp_path) == [NEWER]
-    told = [(name, "gate" in str(data).lower()) for name, data in heard.told if name.startswith("memory")]
-    assert told == [("memory_stored", False), ("memory_replaced", False)]
-    async with opened(tmp_path, "c", memory_include="auto", log=[user("Where is the gate?")]) as context:
-        (block, *_) = await context.get_messages_for_request()
-        assert f'(replaces: "{GATE}")' in block["content"]
-        id = await context.memory.store("The gate is closed", {"about": "the Gate"})
-        assert await context.memory.store("The gate is open", {"about": "gate"}) == id
+        asked.append(len(model.jobs))
+        async with learning(tmp_path, project, summarizer, project=project) as context:
+            await context.wait_idle()
+            assert await known(context) == [], "what was forgotten is not learnt again from the same log"
+    assert asked == asked[:1] * 3, "from what the model has answered before"
 
 
 async def test_what_tools_and_injected_rows_say_is_a_fact_with_its_source_and_never_a_wish(tmp_path: Path):
@@ -356,12 +333,21 @@ CHANGES = {
 
 
 @pytest.mark.parametrize(("older", "newer", "kept"), CHANGES.values(), ids=CHANGES)
-async def test_what_is_learnt_replaces_the_same_and_nothing_that_was_said_beside_it(tmp_path, older, newer, kept):
+async def test_what_is_learnt_replaces_the_same_and_says_so_and_nothing_that_was_said_beside_it(
+    tmp_path, older, newer, kept
+):
+    heard = Heard()
     for name, said in (("a", older), ("b", newer)):
         log = [message for text in said for message in (user(text), assistant("Understood."))]
-        async with learning(tmp_path, name, log=log):
+        async with learning(tmp_path, name, log=log, events=heard):
             pass
     assert sorted(await contents(tmp_path)) == sorted(kept)
+    told = [(name, "10.0" in str(data)) for name, data in heard.told if name.startswith("memory")]
+    replaced = IS in kept
+    assert told == [("memory_stored", False)] * (8 - 5 * replaced) + [("memory_replaced", False)] * replaced
+    async with opened(tmp_path, "c", memory_include="auto", log=[user("Where is the staging server?")]) as context:
+        shown = "".join(blocks(await context.get_messages_for_request()))
+        assert ('(replaces: "Our staging server is at 10.0.0.7.")' in shown) == replaced
 
 
 # What a search finds.

@@ -125,8 +125,9 @@ async def test_a_block_is_asked_for_once_what_it_covers_has_been_summarized():
     assert places[-1][1] == covered - 1
 
 
-async def test_a_block_survives_a_restart_and_is_paid_once(tmp_path: Path):
-    """Also before a view has shown it, after an undo and a narrow request, but not where what it covers is edited."""
+async def test_a_block_survives_a_restart_is_paid_once_and_is_read_by_its_own_model_alone(tmp_path: Path):
+    """Also before a view has shown it, after an undo and a narrow request, but not where what it covers is edited. Any
+    other provider or model reads summaries, and so does the next view where the setting is switched off."""
     provider, rows, at = Compacting(), session(42), 0
     kept = {"store": tmp_path / "s.db", "max_tokens": 4_000}
     async with serving(provider) as server:
@@ -160,6 +161,15 @@ async def test_a_block_survives_a_restart_and_is_paid_once(tmp_path: Path):
             assert block_of(await view_of(context)) is None
             await play(context, server, rows[130:])
             assert block_of(await view_of(context)) is not None
+            for name, model in (("openai", MODEL), ("anthropic", "claude-haiku-5-5")):
+                view = await view_of(context, 6_000, Provider(name, model, context_window=11_096))
+                assert block_of(view) is None
+                assert any("<summary messages=" in text for text in texts(view))
+            await view_of(context)
+        async with opened(server, **kept, native="off") as context:
+            assert block_of(view := await view_of(context)) is None
+            assert context.activations()[-1].reason == "provider_changed"
+            assert await view_of(context) == view
     assert provider.refused == []
 
 
@@ -178,23 +188,6 @@ async def test_without_a_block_views_are_as_ever_and_never_wait(caplog: pytest.L
         warned = [one for one in caplog.records if "no block by" in one.getMessage() and one.levelno == logging.WARNING]
         assert len(warned) == (native == "prefer")
         assert native == "off" or ending == "stall" or "no block by anthropic itself" in str(told)
-
-
-async def test_another_provider_or_model_reads_summaries(tmp_path: Path):
-    """So does the next view of a session where the setting is switched off."""
-    async with serving(Compacting()) as server:
-        async with opened(server, store=tmp_path / "s.db") as context:
-            await play(context, server, session(16))
-            assert block_of(await view_of(context)) is not None
-            for name, model in (("openai", MODEL), ("anthropic", "claude-haiku-5-5")):
-                view = await view_of(context, 6_000, Provider(name, model, context_window=11_096))
-                assert block_of(view) is None
-                assert any("<summary messages=" in text for text in texts(view))
-            await view_of(context)
-        async with opened(server, store=tmp_path / "s.db", native="off") as context:
-            assert block_of(view := await view_of(context)) is None
-            assert context.activations()[-1].reason == "provider_changed"
-            assert await view_of(context) == view
 
 
 async def test_where_no_block_could_be_shown_opening_says_so():

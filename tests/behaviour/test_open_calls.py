@@ -11,7 +11,7 @@ from summarizing_context.testing import ScriptedSummarizer
 from tests.behaviour.contexts import begun, said
 from tests.laws.builders import Message, assistant, call, result, results, user
 from tests.laws.checkers import refusals
-from tests.laws.shapes import answered_ids, called_ids
+from tests.laws.shapes import answered_ids
 
 SHAPES = ("openai", "anthropic", "amplifier")
 NO_RESULT = "[no result of this call was recorded]"
@@ -54,40 +54,6 @@ async def test_open_calls_tell_all_that_is_needed_to_run_a_call_again(shape, arg
         assert view == await context.get_messages()
         assert refusals(view) == []
         assert not context.statistics().repairs
-
-
-async def test_calls_that_this_process_made_last_stay_in_flight_until_something_else_follows():
-    async with begun(of=Settings, max_tokens=8_000) as context:
-        rows = [TASK, calling("openai", "a", "b"), answering("openai", "b"), answering("openai", "a")]
-        rows.append(calling("openai", "c"))
-        for at, (row, ids) in enumerate(zip(rows, ("", "ab", "a", "", "c"), strict=True), 1):
-            await context.add_message(row)
-            assert [call.id for call in context.open_calls()] == [*ids]
-            assert await context.get_messages_for_request() == rows[:at]
-        assert not context.statistics().repairs
-        await context.add_message(user("Stop."))
-        assert context.open_calls() == []
-
-
-@pytest.mark.parametrize("answered", [[], ["b"], ["a"]])
-@pytest.mark.parametrize("lines", [[["a", "b"]], [["a"], ["b"]], [["a", "b"], ["c"]], [["a"], ["b"], ["c"]]])
-@pytest.mark.parametrize("shape", SHAPES)
-async def test_no_view_of_a_reopened_session_ends_in_a_call(shape, lines, answered, tmp_path):
-    rows = [TASK, *(calling(shape, *ids) for ids in lines), *(answering(shape, id) for id in answered)]
-    async with opened(tmp_path, *rows):
-        pass
-    async with opened(tmp_path) as context:
-        view = await context.get_messages_for_request()
-        assert refusals(view) == []
-        assert [called_ids(row) for row in view if called_ids(row)] == lines
-        assert json.dumps(view).count(NO_RESULT) == context.statistics().repairs["stand_in_result"] > 0
-        assert [
-            id for row in view for id in answered_ids(row) if f"the result of {id}" in json.dumps([row])
-        ] == answered
-        await context.add_message(user("Go on."))
-        later = await context.get_messages_for_request()
-        assert later == [*view, user("Go on.")]
-        assert refusals(later) == []
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -7,41 +7,20 @@ from typing import Any
 import pytest
 
 from summarizing_context import Settings, SummarizerError, SummaryJob
-from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.testing import ScriptedSummarizer, range_name
-from tests.behaviour.contexts import TINY, begun, said
+from tests.behaviour.contexts import TINY, Wordy, begun, said
 from tests.laws.builders import assistant, user
 from tests.laws.summarizers import Counting
 from tests.talk import Talk
 
 
-def letters(number: int) -> str:
-    """A word of its own for each number; what looks like a value would be looked up in what was read."""
-    return "".join("abcdefghij"[int(digit)] for digit in str(number))
-
-
-class Full(Counting):
-    """Writes as many tokens as it was asked for, by the built-in estimate."""
-
-    async def answer(self, job: SummaryJob) -> str:
-        self.jobs.append(job)
-        words = [word for word in job.content.split() if word.startswith("x")]
-        lines = ["## Done"]
-        for at in range(0, len(words), 5):
-            line = f"- did {' and '.join(words[at : at + 5])}"
-            if estimate_text("\n".join([*lines, line])) > job.max_tokens:
-                break
-            lines.append(line)
-        return "\n".join(lines)
-
-
 @pytest.mark.parametrize(("budget", "turns"), [(3_000, 45), (6_000, 75), (16_000, 90)])
 async def test_a_reply_as_long_as_it_was_asked_for_is_taken(budget: int, turns: int):
-    model = Full("full/1")
+    model = Wordy("full/1", 5.3)  # as many tokens as it was asked for, by the built-in estimate
     given = {"max_tokens": budget, "idle_after": "never", "count_tokens": None}
     async with begun(of=Settings, summarizer=model, **given) as context:
         for turn in range(turns):
-            await context.add_message(said(turn, " ".join(f"x{letters(turn * 180 + word)}" for word in range(180))))
+            await context.add_message(said(turn, " ".join(f"word{turn * 180 + word}" for word in range(180))))
             assert await context.wait_idle(60)
             await context.get_messages_for_request()
         assert {job.kind for job in model.jobs} >= {"segment", "rollup"}

@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from summarizing_context import Settings, SummarizingContext, SummaryJob, open_context
-from summarizing_context.testing import range_name
+from summarizing_context import Settings, SummarizingContext, open_context
 from tests.behaviour import contexts
-from tests.behaviour.contexts import Held, said, tiny
+from tests.behaviour.contexts import Held, Wordy, said, tiny
 from tests.laws.builders import Message, count, session
 from tests.laws.summarizers import Counting, Failing
 
@@ -29,25 +28,19 @@ async def headers(context: SummarizingContext, log: Iterable[Message], *, every:
         await context.add_message(message)
         if at % every == 0:
             assert await context.wait_idle(60) or context.statistics().breaker == "open"
+            segments = context.statistics().segments
+            context.should_compress()
+            assert context.statistics().segments == segments, "to ask whether it would activate closes none"
             if (await context.next_view()).activation is not None:
                 found.append(context.explain())
     return found
-
-
-class Verbose(Counting):
-    """Writes more than it was asked for, by a tenth."""
-
-    async def answer(self, job: SummaryJob) -> str:
-        self.jobs.append(job)
-        wanted = 4 * job.max_tokens * 11 // 10
-        return f"- part {range_name(job.range_hash)}{' again and again' * wanted}"[:wanted]
 
 
 async def test_a_model_has_summarized_what_a_view_covers_and_it_is_shown_whole():
     """A segment for which a view has no room ends early; steps may fill a large part of it."""
     sizes = {"segment_min": 3_000, "segment_target": 3_500, "segment_max": 4_000, "summary_max_tokens": CAP}
     log = (said(at, " ".join(f"word{at * 31 + word}" for word in range(12))) for at in range(300))
-    async with begun(summarizer=(model := Verbose("model/1")), **sizes) as context:
+    async with begun(summarizer=(model := Wordy("model/1", 4.4)), **sizes) as context:
         newest = [header[-1] for header in await headers(context, log, every=2)]
     assert len(newest) > 5
     assert {node.made_by for node in newest} == {"model"}
@@ -73,19 +66,6 @@ async def test_a_view_goes_on_in_the_room_above_its_high_water_while_a_summary_i
                 assert await context.wait_idle(60)
         assert view.activation.reason == "high_water"
         assert {node.made_by for node in context.explain()} == {"model"}
-
-
-async def test_a_view_without_room_takes_extracts_and_to_ask_whether_it_would_activate_closes_no_segment():
-    async with begun(max_tokens=1_500, summarizer=Held()) as context:
-        for at in range(40):
-            await context.add_message(said(at, "some words " * 120))
-            segments = context.statistics().segments
-            context.should_compress()
-            assert context.statistics().segments == segments
-            if (await context.next_view()).activation is not None:
-                assert {node.made_by for node in context.explain()} <= {"stand-in", "provisional"}
-        assert context.statistics().activations > 2
-        assert max(one.tokens_before for one in context.activations()) > 1_500, "it did not wait"
 
 
 ACTIVATIONS: dict[str, tuple[Callable[[Any], Awaitable[Any]], int, dict[str, Any]]] = {

@@ -140,8 +140,10 @@ def names(path: Path, query: str) -> list[str]:
 MAIN = "session_id = (SELECT id FROM session WHERE parent_id IS NULL)"
 
 
-def test_an_opencode_database_holds_sessions_and_those_of_its_child_agents(opencode):
-    main, agent = whole = list(read(opencode))
+def test_an_opencode_database_holds_sessions_and_those_of_child_agents_and_a_broken_record_is_skipped_and_told(
+    opencode,
+):
+    main, agent = read(opencode)
     check_spoken(main, "opencode", {"part:reasoning": 1, "compaction": 1, "compaction summary": 1})
     assert (human(main)[0], len(human(main))) == (f'"{FIRST}"', 3)
     assert texts(agent, "assistant") == ["test_divide expects 1.5 and gets 1."]
@@ -154,8 +156,20 @@ def test_an_opencode_database_holds_sessions_and_those_of_its_child_agents(openc
     log = next(read(opencode))
     assert log.messages == main.messages[:-1]  # the text of the last reply
     assert log.skipped["reverted"] == 1
+    # what is broken is skipped and told, and the others stay
+    first, *_, last = names(opencode, f"SELECT id FROM message WHERE {MAIN} ORDER BY time_created, id")
+    broken = f"UPDATE session SET revert = '{{half' WHERE id = '{main.session_id}';"
+    broken += f"UPDATE part SET data = '{{half' WHERE message_id = '{first}';"
+    changed(opencode, f"{broken} UPDATE message SET data = CAST(x'7bff' AS TEXT) WHERE id = '{last}'")
+    log, other = read(opencode)
+    assert other == agent
+    assert 0 < len(log.messages) < len(main.messages)
+    assert log.skipped["unreadable record"] == len(log.unreadable)
+    told = "\n".join(log.unreadable)
+    assert told.startswith(f"{opencode}:1: what was reverted in session {main.session_id} is not JSON")
+    assert f"{opencode}:1: the record {last} is not JSON" in told
     changed(opencode, "ALTER TABLE session DROP COLUMN revert")  # a version without reverts
-    assert [log.messages for log in read(opencode)] == [log.messages for log in whole]
+    assert [one.messages for one in read(opencode)] == [log.messages, agent.messages]
 
 
 def test_a_database_of_something_else_is_told(opencode, tmp_path):
@@ -169,21 +183,6 @@ def test_a_database_of_something_else_is_told(opencode, tmp_path):
         with pytest.raises(TranscriptError, match=rf"{name}:1: {told}"):
             list(read(tmp_path / name))
     assert find_transcripts([tmp_path]) == [opencode]
-
-
-def test_a_broken_record_of_opencode_is_skipped_and_told_and_the_others_stay(opencode):
-    main, agent = read(opencode)
-    first, *_, last = names(opencode, f"SELECT id FROM message WHERE {MAIN} ORDER BY time_created, id")
-    broken = f"UPDATE session SET revert = '{{half' WHERE id = '{main.session_id}';"
-    broken += f"UPDATE part SET data = '{{half' WHERE message_id = '{first}';"
-    changed(opencode, f"{broken} UPDATE message SET data = CAST(x'7bff' AS TEXT) WHERE id = '{last}'")
-    log, other = read(opencode)
-    assert other == agent
-    assert 0 < len(log.messages) < len(main.messages)
-    assert log.skipped["unreadable record"] == len(log.unreadable)
-    told = "\n".join(log.unreadable)
-    assert told.startswith(f"{opencode}:1: what was reverted in session {main.session_id} is not JSON")
-    assert f"{opencode}:1: the record {last} is not JSON" in told
 
 
 def test_a_codex_rollout_is_read_as_it_was_spoken_and_a_chat_of_gemini_cli_is_its_records_put_together(tmp_path: Path):
@@ -283,32 +282,6 @@ def test_what_a_user_took_back_by_the_clients_own_rewind_is_no_message(tmp_path)
     ):
         log = read_session(in_lines(tmp_path / "a.jsonl", rows))
         assert (said(log), log.skipped["rewound"]) == (left, rewound)
-
-
-@pytest.mark.parametrize(
-    ("name", "first"),
-    [
-        ("codex exec --json", {"type": "thread.started", "thread_id": "t"}),
-        ("stream-json", {"type": "system", "subtype": "init", "session_id": "s"}),
-        ("goose", {"working_dir": "/", "description": "x"}),
-        ("Qwen Code", {"uuid": "1", "parentUuid": None, "type": "system", "systemPayload": {}}),
-        ("SillyTavern", {"name": "U", "is_user": True, "mes": "hi"}),
-        ("batch file", {"custom_id": "1", "method": "POST", "body": {"messages": []}}),
-        ("export of ChatGPT", {"mapping": {}, "current_node": "n"}),
-        ("ShareGPT", {"conversations": [{"from": "human", "value": "hi"}]}),
-        ("Qwen Code", {"uuid": "1", "type": "user", "message": {"role": "user", "parts": [{"text": "hi"}]}}),
-        ("dump of LangChain", {"type": "human", "data": {"content": "hi", "type": "human"}}),
-        ("lines with event, at", {"event": "x", "at": 1}),
-    ],
-)
-def test_a_format_that_is_not_read_is_refused_by_its_name(name: str, first: dict[str, Any], tmp_path: Path):
-    with pytest.raises(TranscriptError, match=rf"a\.jsonl:1: unknown format: {name}; name "):
-        list(read(in_lines(tmp_path / "a.jsonl", [first, {"type": "other"}])))
-    part = {"type": "tool-bash", "toolCallId": "c", "state": "output-available", "input": {}, "output": "a.py"}
-    rows = [{"role": "user", "parts": [{"type": "text", "text": "hi"}]}, {"role": "assistant", "parts": [part]}]
-    (tmp_path / "a.json").write_text(json.dumps(rows))
-    with pytest.raises(TranscriptError, match="unknown format: UI messages of the Vercel AI SDK"):
-        list(read(tmp_path / "a.json"))
 
 
 # Files of providers' shapes.
@@ -432,6 +405,23 @@ def test_text_and_calls_of_one_response_are_one_message_and_free_text_of_a_tool_
     assert log.skipped == {"part:executableCode": 1, "part:thought": 1}
 
 
+UNKNOWN: list[tuple[str, dict[str, Any]]] = [  # what a format is called, and a first line of it
+    ("codex exec --json", {"type": "thread.started", "thread_id": "t"}),
+    ("stream-json", {"type": "system", "subtype": "init", "session_id": "s"}),
+    ("goose", {"working_dir": "/", "description": "x"}),
+    ("Qwen Code", {"uuid": "1", "parentUuid": None, "type": "system", "systemPayload": {}}),
+    ("SillyTavern", {"name": "U", "is_user": True, "mes": "hi"}),
+    ("batch file", {"custom_id": "1", "method": "POST", "body": {"messages": []}}),
+    ("export of ChatGPT", {"mapping": {}, "current_node": "n"}),
+    ("ShareGPT", {"conversations": [{"from": "human", "value": "hi"}]}),
+    ("Qwen Code", {"uuid": "1", "type": "user", "message": {"role": "user", "parts": [{"text": "hi"}]}}),
+    ("dump of LangChain", {"type": "human", "data": {"content": "hi", "type": "human"}}),
+    ("lines with event, at", {"event": "x", "at": 1}),
+]
+PART_OF_UI = {"type": "tool-bash", "toolCallId": "c", "state": "output-available", "input": {}, "output": "a.py"}
+OF_UI = [{"role": "user", "parts": [{"type": "text", "text": "hi"}]}, {"role": "assistant", "parts": [PART_OF_UI]}]
+
+
 @pytest.mark.parametrize(
     ("name", "data", "problem"),
     [
@@ -444,9 +434,14 @@ def test_text_and_calls_of_one_response_are_one_message_and_free_text_of_a_tool_
         ("a.jsonl", b"1\n", ":1: a JSON number or truth value, not an object"),
         ("a.jsonl", b'{"role": "\xff"}\n', ":1: byte 11 is not UTF-8"),
         ("a.jsonl", b"[" * 100_000, ":1: JSON that cannot be read (RecursionError)"),
+        ("a.json", OF_UI, ":1: unknown format: UI messages of the Vercel AI SDK"),
+        *(
+            ("a.jsonl", f'{json.dumps(first)}\n{{"type": "other"}}'.encode(), f":1: unknown format: {called}; name ")
+            for called, first in UNKNOWN
+        ),
     ],
 )
-def test_what_is_no_transcript_is_refused_with_its_line(tmp_path, name, data, problem):
+def test_what_is_no_transcript_or_of_a_format_that_is_not_read_is_refused_with_its_line(tmp_path, name, data, problem):
     path = written(tmp_path / name, data)
     with pytest.raises(TranscriptError) as caught:
         list(read(path))
