@@ -113,6 +113,12 @@ def status_code(error: BaseException | None) -> int | None:
     return next((code for code in codes if isinstance(code, int) and 100 <= code < 600), None)
 
 
+def _is_unread(error: Exception) -> bool:
+    """Say whether a provider refuses a request for what it is, such as its length: it will refuse it again."""
+    status = status_code(error) or status_code(error.__cause__)
+    return status in (400, 413, 422) or (status is None and error.args[:1] == (Fault.REQUEST,))
+
+
 def declared(summarizer: object, name: str) -> str | None:
     """Return a text that a summarizer has as an attribute; None if it has not."""
     try:
@@ -312,7 +318,8 @@ class ResilientSummarizer:
         except Exception as error:
             if not run.kept.text:  # what is left of a refused reply serves
                 failure = run.failure or error
-                kind = next((kind for kind in _KINDS if isinstance(failure, kind)), SummarizerError)
+                kind = SummarizerRefused if _is_unread(failure) else SummarizerError
+                kind = next((kind for kind in _KINDS if isinstance(failure, kind)), kind)
                 reason = str(failure) if isinstance(failure, NotAdmitted) else describe_failure(failure)
                 raise kind(
                     f"no summary of {job.kind} {job.range_hash[:8]} after {run.calls} call{'s' * (run.calls != 1)}: "
@@ -385,15 +392,18 @@ class ResilientSummarizer:
                 self._figures.refused_input_tokens += call.tokens
                 self._figures.refused_output_tokens += call.output_tokens
 
-            # calls fail until a person changes something: a wrong key, model or address, an account without money
+            # calls fail until a person changes something: a wrong key, model or address, an account without money;
+            # what a provider will not read it will not read the next time
             status = status_code(error) or status_code(error.__cause__)
+            unread = _is_unread(error)
+            run.most = run.calls if unread else run.most
             is_final = status in (401, 402, 403, 404) or error.args[:1] in ((Fault.KEY,), (Fault.NOT_FOUND,))
             is_missed = is_summary and not (refused and job.kind == "memory")
-            is_known = refused and job.range_hash in self._refused and not self._tripped
+            is_known = (refused or unread) and job.range_hash in self._refused and not self._tripped
             if refused and run.kept.text:  # enough of it serves
                 self._succeeded(call)
             elif not is_known and (is_missed or is_final):  # what is refused again says nothing of other contents
-                self._refused |= {job.range_hash} if refused else set()
+                self._refused |= {job.range_hash} if refused or unread else set()
                 self._failed(call, retry_after_of(error), at_once=is_final)
             raise
         finally:  # the next probe goes behind one that has proved nothing, such as one that was cancelled from outside

@@ -15,7 +15,7 @@ from dataclasses import asdict
 from typing import Any
 
 from summarizing_context.contrib.postgres.store import PostgresEngine, PostgresStore, looks, take_claim
-from summarizing_context.errors import SettingsError, StoreError, SummarizerError, SummarizerNotReady
+from summarizing_context.errors import SettingsError, StoreError, SummarizerError, SummarizerNotReady, SummarizerRefused
 from summarizing_context.settings import Settings, without_default_cap
 from summarizing_context.stores.base import Place, SessionStore, StoredSummary, SummaryKey
 from summarizing_context.stores.relational.store import note_uses, save_summary
@@ -24,6 +24,7 @@ from summarizing_context.summarizers.providers import make_caller, make_model
 from summarizing_context.summarizers.verification import GROUNDING_VERSION
 
 RETRIES = (60.0, 300.0, 1_800.0, 7_200.0, 21_600.0, 86_400.0)  # seconds from each failure to the next try
+_REFUSED = "refused: "  # begins the error of a request that a host asks for again later and later
 _LOOK_AGAIN = 1.0  # seconds until a worker that has room looks for requests, or tries again what the store failed
 
 logger = logging.getLogger(__name__)
@@ -115,7 +116,7 @@ class PoolCaller:
             while True:
                 await requests.ask(self._session_id, key, self.recipe, json.dumps(asdict(job)).encode())
                 if (error := await requests.wait(key)) is not None:
-                    raise SummarizerError(error)
+                    raise (SummarizerRefused if error.startswith(_REFUSED) else SummarizerError)(error)
                 if kept := (await requests.store.find_summaries(self._session_id, {key: None})).get(key):
                     return SummaryReply(kept.text, kept.input_tokens, kept.output_tokens)
         except StoreError as error:
@@ -210,6 +211,6 @@ class PoolWorker:
                 cause = type(error).__name__
                 logger.error("a summary could not be made", extra={"cause": cause})
             with suppress(StoreError):  # it is tried again
-                await requests.fail(key, cause)
+                await requests.fail(key, f"{_REFUSED if isinstance(error, SummarizerRefused) else ''}{cause}")
         finally:
             requests.store.give_up_key(key)
