@@ -115,8 +115,7 @@ def status_code(error: BaseException | None) -> int | None:
 
 def _is_unread(error: Exception) -> bool:
     """Say whether a provider refuses a request for what it is, such as its length: it will refuse it again."""
-    status = status_code(error) or status_code(error.__cause__)
-    return status in (400, 413, 422) or (status is None and error.args[:1] == (Fault.REQUEST,))
+    return error.args[:1] == (Fault.REQUEST,) or status_code(error) in (400, 413, 422)
 
 
 def declared(summarizer: object, name: str) -> str | None:
@@ -126,6 +125,8 @@ def declared(summarizer: object, name: str) -> str | None:
     except Exception as error:
         about = f"the attribute {name} of the summarizer {type(summarizer).__name__} raised {type(error).__name__}"
         raise SettingsError(f"{about}; it is a text, or left out") from error
+    if name == "recipe" and not isinstance(value, str | None):  # without one, all is paid for again at each start
+        raise SettingsError(f"the attribute recipe of {type(summarizer).__name__} is a {type(value).__name__}, no text")
     return value if isinstance(value, str) else None
 
 
@@ -154,9 +155,9 @@ async def call_within(seconds: float, call: Coroutine[Any, Any, Reply]) -> Reply
     if not in_time:
         raise SummarizerTimeout(f"no reply within {seconds:g} seconds")
     if task.cancelled():
-        raise SummarizerError("the call to the summarizer was cancelled by something else than its caller")
+        raise SummarizerError(Fault.ENDED)
     if not isinstance(failure := task.exception(), Exception | KeyboardInterrupt | SystemExit | None):
-        raise SummarizerError("the summarizer raised no Exception; let it raise SummarizerError") from failure
+        raise SummarizerError(Fault.NO_EXCEPTION) from failure
     return task.result()
 
 
@@ -318,8 +319,8 @@ class ResilientSummarizer:
         except Exception as error:
             if not run.kept.text:  # what is left of a refused reply serves
                 failure = run.failure or error
-                kind = SummarizerRefused if _is_unread(failure) else SummarizerError
-                kind = next((kind for kind in _KINDS if isinstance(failure, kind)), kind)
+                other = SummarizerRefused if _is_unread(failure) else SummarizerError
+                kind = next((kind for kind in _KINDS if isinstance(failure, kind)), other)
                 reason = str(failure) if isinstance(failure, NotAdmitted) else describe_failure(failure)
                 raise kind(
                     f"no summary of {job.kind} {job.range_hash[:8]} after {run.calls} call{'s' * (run.calls != 1)}: "
@@ -392,10 +393,8 @@ class ResilientSummarizer:
                 self._figures.refused_input_tokens += call.tokens
                 self._figures.refused_output_tokens += call.output_tokens
 
-            # calls fail until a person changes something: a wrong key, model or address, an account without money;
-            # what a provider will not read it will not read the next time
-            status = status_code(error) or status_code(error.__cause__)
-            unread = _is_unread(error)
+            # calls fail until a person changes something: a wrong key, model or address, an account without money
+            status, unread = status_code(error) or status_code(error.__cause__), _is_unread(error)
             run.most = run.calls if unread else run.most
             is_final = status in (401, 402, 403, 404) or error.args[:1] in ((Fault.KEY,), (Fault.NOT_FOUND,))
             is_missed = is_summary and not (refused and job.kind == "memory")

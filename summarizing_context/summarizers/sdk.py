@@ -58,11 +58,13 @@ class Fault(StrEnum):
     REQUEST = "the provider refuses the request, such as for its length, its content or the name of the model"
     NOT_JSON = "the reply is not a JSON object"
     SHAPE = "the reply is not what the provider's protocol says"
-    CALL = "the call failed before it reached the provider"
+    CALL = "the call failed before it reached the provider; check api_key, base_url, proxies and certificates"
     NOT_ASYNC = "its summarize is no coroutine; write it as `async def summarize(self, job)`"
+    NO_EXCEPTION = "the summarizer raised no Exception; let it raise SummarizerError"
     CLOSED = "the summarizer is closed"
     NO_PROVIDER = "the host has mounted no such provider"
     CANCELLED = "the host has cancelled the call"
+    ENDED = "the call was cancelled by something else than its caller"
 
 
 _NO_MONEY = re.compile(rb"[\"']insufficient_quota[\"']|Your credit balance is too low")  # of OpenAI, and of Anthropic
@@ -183,7 +185,8 @@ class SdkSummarizer(ABC):
         needs = f"summarizer = {self.provider!r} needs a"
         if not isinstance(model, str) or not model.strip():
             raise SettingsError(f"{needs} model and there is none; set model, for example model = {self.example!r}")
-        if not (api_key or any(map(os.environ.get, self.key_variables))):
+        key = (api_key or os.environ.get(self.key_variables[0], "")).strip()  # the variable may end with a line
+        if not (key or any(os.environ.get(name, "").strip() for name in self.key_variables[1:])):
             named = f"the environment variable {self.key_variables[0]} ({self.key_hint})"
             raise SettingsError(f"{needs} key and there is none; set api_key or {named}")
         address = base_url or os.environ.get(f"{self.provider.upper()}_BASE_URL") or self.official
@@ -192,7 +195,7 @@ class SdkSummarizer(ABC):
         self.host = found.netloc.rpartition("@")[2]  # an environment variable may hold a password in it
         self.address = f"{found.scheme}://{self.host}{found.path}"
         self.recipe = recipe_name(self.provider, model, server=address, official=self.official)
-        self.connection = Connection(self.client, timeout=timeout, base_url=address, api_key=api_key or None)
+        self.connection = Connection(self.client, timeout=timeout, base_url=address, api_key=key or None)
 
     @abstractmethod
     async def ask(self, system: str, user: str, limit: int) -> SummaryReply:

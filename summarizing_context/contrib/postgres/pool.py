@@ -56,14 +56,14 @@ class PostgresRequests:
         """Say why a request was not answered. It is tried again, later and later; a host may ask before."""
         await self.run("note_error", **key._asdict(), error=error, waits=list(RETRIES))
 
-    async def take(self, recipe: str, most: int) -> list[tuple[SummaryKey, str, bytes]]:
-        """Claim requests of a queue for 300 seconds; return each with its key, its session, and what it asks."""
+    async def take(self, recipe: str, most: int, seconds: float = 300.0) -> list[tuple[SummaryKey, str, bytes]]:
+        """Claim requests of a queue for so long; return each with its key, its session, and what it asks."""
 
         def work(connection: PostgresEngine) -> list[tuple[SummaryKey, str, bytes]]:
             queue = f"{recipe} {GROUNDING_VERSION}"
             found = connection.run("open_requests", queue=queue, most=most).fetchall()
             asked = [(SummaryKey(*key), session_id, text) for *key, session_id, text in found]
-            return [request for request in asked if take_claim(connection, request[0], 300.0)]
+            return [request for request in asked if take_claim(connection, request[0], seconds)]
 
         return await self.store.submit("ask for summaries", work)
 
@@ -139,7 +139,8 @@ async def pool_worker(
         caller = make_caller(without_default_cap(settings), own or summarizer, read_only=False)
         if caller.recipe is None:
             raise SettingsError("the summarizer needs an attribute `recipe`, by which hosts name it too")
-        yield PoolWorker(requests, caller, caller.recipe, settings.concurrency, drain_within)
+        claim = 3 * settings.call_timeout + 120.0  # seconds that a job may take, and its reply to be kept
+        yield PoolWorker(requests, caller, caller.recipe, settings.concurrency, drain_within, claim)
     finally:
         if own is not None:
             await own.close()
@@ -148,8 +149,10 @@ async def pool_worker(
 class PoolWorker:
     """Makes summaries for the sessions of one store, until told to drain. Belongs to its event loop."""
 
-    def __init__(self, requests: PostgresRequests, caller: Caller, recipe: str, room: int, drain_within: float) -> None:
-        self._requests, self._caller, self._recipe = requests, caller, recipe
+    def __init__(
+        self, requests: PostgresRequests, caller: Caller, recipe: str, room: int, drain_within: float, claim: float
+    ) -> None:
+        self._requests, self._caller, self._recipe, self._claim = requests, caller, recipe, claim
         self._room, self._drain_within = room, drain_within
         self._draining = asyncio.Event()
 
@@ -166,7 +169,7 @@ class PoolWorker:
                 gate, room = self._caller.ready_in(), self._room - len(running)
                 if gate == 0.0 and room:
                     try:
-                        taken = await self._requests.take(self._recipe, room)
+                        taken = await self._requests.take(self._recipe, room, self._claim)
                         running |= {asyncio.create_task(self._make(*request)) for request in taken}
                     except StoreError as error:
                         logger.warning("the queue is out of reach for now", extra={"cause": type(error).__name__})
