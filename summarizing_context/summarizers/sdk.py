@@ -41,6 +41,7 @@ from summarizing_context.summarizers.verification import plain_reply, readable
 OFFICIAL = "https://api.openai.com/v1"
 KEY_VARIABLE = "OPENAI_API_KEY"
 MOST_BYTES = 2_000_000  # of a reply
+_NO_MONEY = re.compile(rb"[\"']insufficient_quota[\"']|Your credit balance is too low")  # of OpenAI, and of Anthropic
 
 
 class Fault(StrEnum):
@@ -65,9 +66,6 @@ class Fault(StrEnum):
     NO_PROVIDER = "the host has mounted no such provider"
     CANCELLED = "the host has cancelled the call"
     ENDED = "the call was cancelled by something else than its caller"
-
-
-_NO_MONEY = re.compile(rb"[\"']insufficient_quota[\"']|Your credit balance is too low")  # of OpenAI, and of Anthropic
 
 
 class HttpStatus(Exception):
@@ -370,6 +368,5 @@ def seconds_to_wait(headers: Mapping[str, str]) -> float | None:
             if 0 <= (found := float(headers.get(name, ""))) < math.inf:
                 return found / unit
     with suppress(ValueError, OverflowError):
-        found = parsedate_to_datetime(headers.get("retry-after", "")).timestamp() - time.time()
-        return found if found > 0 else None
+        return max(parsedate_to_datetime(headers.get("retry-after", "")).timestamp() - time.time(), 0.0) or None
     return None

@@ -12,6 +12,7 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
@@ -22,12 +23,10 @@ from summarizing_context import Settings, SettingsError, SummarizingContext, Sum
 from summarizing_context.adapters.open_sessions import opened_store
 from summarizing_context.assembly import open_store
 from summarizing_context.cli import build_command
-from summarizing_context.concurrency import choose_clock
 from summarizing_context.contrib.postgres.pool import RETRIES, PoolCaller, PoolWorker, PostgresRequests, pool_worker
 from summarizing_context.contrib.postgres.store import read_address
 from summarizing_context.errors import SummarizerRefused
 from summarizing_context.stores.base import SummaryKey
-from summarizing_context.summarizers.resilience import ResilientSummarizer
 from summarizing_context.testing import range_name
 from tests import postgres_server
 from tests.contract.store_builders import log_of
@@ -216,13 +215,11 @@ async def test_what_a_worker_declines_is_refused_at_the_host_too_which_asks_for_
             return await super().summarize(job) if job.kind == "rules" else ""
 
     store: Any = await open_store(address)
-    caller = PoolCaller(
-        settings(address, "pool"), store, ResilientSummarizer(Model(), settings=Settings(), clock=choose_clock(None))
-    )
+    known: Any = SimpleNamespace(recipe=Model.recipe, model=None)
     async with working(address, Declining(), call_timeout=500.0) as worker:
         assert worker._claim > 3 * 500, "no other worker pays meanwhile"
         with anyio.fail_after(PATIENCE), pytest.raises(SummarizerRefused, match="the reply is empty"):
-            await caller.summarize(job(recipe_hash="recipe"))
+            await PoolCaller(settings(address, "pool"), store, known).summarize(job(recipe_hash="recipe"))
     await store.close()
 
 

@@ -205,7 +205,6 @@ BODIES = [
 ]
 CALLED = {"tool_calls": [{"id": "1", "type": "function", "function": {"name": "run", "arguments": "{}"}}]}
 FILTERED, DECLINED = "content_filter", {"type": "refusal", "refusal": SPOKEN}
-NONE: dict[str, Any] = {"choices": []}
 USE = {"type": "tool_use", "id": "1", "name": "run", "input": {}}
 
 
@@ -225,9 +224,7 @@ def shapes(protocol: Protocol) -> dict[Any, list[Any]]:
             completion(None, function_call={"name": "run"}),
         ],
         Refusal.DECLINED: [completion([DECLINED]), completion(None, refusal=SPOKEN), completion("", reason=FILTERED)],
-        Fault.OVERLOADED: [
-            {"error": {"code": code, "message": SPOKEN}, **no} for code, no in ((503, {}), ("503", NONE))
-        ],
+        Fault.OVERLOADED: [{"error": {"code": 503, "message": SPOKEN}}, {"error": {"code": "503"}, "choices": []}],
         Fault.RATE_LIMITED: [{"error": {"code": 429}}],
         Fault.SERVER: [{"error": SPOKEN}],
     }

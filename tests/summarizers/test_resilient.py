@@ -99,7 +99,6 @@ async def test_the_kind_of_a_failure_is_kept_and_its_words_are_not_told(kind: ty
 
 @pytest.mark.parametrize("status", [400, 413, 422])
 async def test_a_request_that_a_provider_will_not_read_is_sent_once_and_then_less_and_less_often(status: int):
-    """Nor does it speak of other contents: those are asked for."""
     outer = Played(status_failure(status), attempts=3)
     for _ in range(5):
         raised = await outer.failure()

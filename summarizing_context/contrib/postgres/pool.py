@@ -139,8 +139,7 @@ async def pool_worker(
         caller = make_caller(without_default_cap(settings), own or summarizer, read_only=False)
         if caller.recipe is None:
             raise SettingsError("the summarizer needs an attribute `recipe`, by which hosts name it too")
-        claim = 3 * settings.call_timeout + 120.0  # seconds that a job may take, and its reply to be kept
-        yield PoolWorker(requests, caller, caller.recipe, settings.concurrency, drain_within, claim)
+        yield PoolWorker(requests, caller, caller.recipe, settings, drain_within)
     finally:
         if own is not None:
             await own.close()
@@ -149,11 +148,10 @@ async def pool_worker(
 class PoolWorker:
     """Makes summaries for the sessions of one store, until told to drain. Belongs to its event loop."""
 
-    def __init__(
-        self, requests: PostgresRequests, caller: Caller, recipe: str, room: int, drain_within: float, claim: float
-    ) -> None:
-        self._requests, self._caller, self._recipe, self._claim = requests, caller, recipe, claim
-        self._room, self._drain_within = room, drain_within
+    def __init__(self, store: PostgresRequests, caller: Caller, recipe: str, given: Settings, drain: float) -> None:
+        self._requests, self._caller, self._recipe = store, caller, recipe
+        self._room, self._drain_within = given.concurrency, drain
+        self._claim = 3 * given.call_timeout + 120.0  # seconds that a job may take, and its reply to be kept
         self._draining = asyncio.Event()
 
     def drain(self) -> None:
