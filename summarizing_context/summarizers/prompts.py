@@ -42,9 +42,9 @@ class Prompt:
 
     def render(self, **values: str | int) -> str:
         """Return the text with every placeholder filled in, once: what a value contains is left as it is."""
-        if problem := self.placeholders ^ values.keys():
-            listed = ", ".join(sorted(problem))
-            raise PromptError(f"prompt {self.name}/v{self.version}: {listed} is wanted or given, not both")
+        if self.placeholders != values.keys():
+            has, needs = (", ".join(sorted(each)) or "none" for each in (self.placeholders, values))
+            raise PromptError(f"prompt {self.name}/v{self.version}: its placeholders are {has}; they must be {needs}")
         return _PLACEHOLDER.sub(lambda found: str(values[found[1]]), self.text)
 
 
@@ -89,7 +89,7 @@ def latest(purpose: str, *, root: Traversable | None = None) -> Prompt:
     """Return the newest version of a prompt, such as `segment`."""
     if versions := [name for name in names(root) if name.startswith(f"{purpose}/")]:
         return load(versions[-1], root=root)
-    there = f"in {root}" if root is not None else "; `summarizing-context prompts list` names those there are"
+    there = f" in {root}" if root is not None else "; `summarizing-context prompts list` names those there are"
     raise PromptError(f"there is no prompt {purpose!r}{there}")
 
 
@@ -112,6 +112,8 @@ def in_use(purpose: str, folder: str | Path | None) -> Prompt:
     root = Path(folder)
     if not root.is_dir():
         raise PromptError(f"prompts: {folder} is not a folder; name one that holds files such as segment/v1.md")
+    if unknown := {name.partition("/")[0] for name in names(root)} - {name.partition("/")[0] for name in names()}:
+        raise PromptError(f"prompts: {folder}/{min(unknown)} is no purpose of a prompt, as segment and rollup are")
     return latest(purpose, root=root) if (root / purpose).is_dir() else _shipped(purpose)
 
 

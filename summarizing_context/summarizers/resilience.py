@@ -113,6 +113,11 @@ def status_code(error: BaseException | None) -> int | None:
     return next((code for code in codes if isinstance(code, int) and 100 <= code < 600), None)
 
 
+def _is_unread(error: Exception) -> bool:
+    """Say whether a provider refuses a request for what it is, such as its length: it will refuse it again."""
+    return error.args[:1] == (Fault.REQUEST,) or status_code(error) in (400, 413, 422)
+
+
 def declared(summarizer: object, name: str) -> str | None:
     """Return a text that a summarizer has as an attribute; None if it has not."""
     try:
@@ -120,6 +125,8 @@ def declared(summarizer: object, name: str) -> str | None:
     except Exception as error:
         about = f"the attribute {name} of the summarizer {type(summarizer).__name__} raised {type(error).__name__}"
         raise SettingsError(f"{about}; it is a text, or left out") from error
+    if name == "recipe" and not isinstance(value, str | None):  # without one, all is paid for again at each start
+        raise SettingsError(f"the attribute recipe of {type(summarizer).__name__} is a {type(value).__name__}, no text")
     return value if isinstance(value, str) else None
 
 
@@ -148,9 +155,9 @@ async def call_within(seconds: float, call: Coroutine[Any, Any, Reply]) -> Reply
     if not in_time:
         raise SummarizerTimeout(f"no reply within {seconds:g} seconds")
     if task.cancelled():
-        raise SummarizerError("the call to the summarizer was cancelled by something else than its caller")
+        raise SummarizerError(Fault.ENDED)
     if not isinstance(failure := task.exception(), Exception | KeyboardInterrupt | SystemExit | None):
-        raise SummarizerError("the summarizer raised no Exception; let it raise SummarizerError") from failure
+        raise SummarizerError(Fault.NO_EXCEPTION) from failure
     return task.result()
 
 
@@ -312,7 +319,8 @@ class ResilientSummarizer:
         except Exception as error:
             if not run.kept.text:  # what is left of a refused reply serves
                 failure = run.failure or error
-                kind = next((kind for kind in _KINDS if isinstance(failure, kind)), SummarizerError)
+                other = SummarizerRefused if _is_unread(failure) else SummarizerError
+                kind = next((kind for kind in _KINDS if isinstance(failure, kind)), other)
                 reason = str(failure) if isinstance(failure, NotAdmitted) else describe_failure(failure)
                 raise kind(
                     f"no summary of {job.kind} {job.range_hash[:8]} after {run.calls} call{'s' * (run.calls != 1)}: "
@@ -386,14 +394,15 @@ class ResilientSummarizer:
                 self._figures.refused_output_tokens += call.output_tokens
 
             # calls fail until a person changes something: a wrong key, model or address, an account without money
-            status = status_code(error) or status_code(error.__cause__)
+            status, unread = status_code(error) or status_code(error.__cause__), _is_unread(error)
+            run.most = run.calls if unread else run.most
             is_final = status in (401, 402, 403, 404) or error.args[:1] in ((Fault.KEY,), (Fault.NOT_FOUND,))
             is_missed = is_summary and not (refused and job.kind == "memory")
-            is_known = refused and job.range_hash in self._refused and not self._tripped
+            is_known = (refused or unread) and job.range_hash in self._refused and not self._tripped
             if refused and run.kept.text:  # enough of it serves
                 self._succeeded(call)
             elif not is_known and (is_missed or is_final):  # what is refused again says nothing of other contents
-                self._refused |= {job.range_hash} if refused else set()
+                self._refused |= {job.range_hash} if refused or unread else set()
                 self._failed(call, retry_after_of(error), at_once=is_final)
             raise
         finally:  # the next probe goes behind one that has proved nothing, such as one that was cancelled from outside

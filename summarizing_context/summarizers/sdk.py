@@ -11,10 +11,13 @@ import hashlib
 import json
 import math
 import os
+import re
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
+from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from importlib import import_module
 from operator import attrgetter
@@ -38,6 +41,7 @@ from summarizing_context.summarizers.verification import plain_reply, readable
 OFFICIAL = "https://api.openai.com/v1"
 KEY_VARIABLE = "OPENAI_API_KEY"
 MOST_BYTES = 2_000_000  # of a reply
+_NO_MONEY = re.compile(rb"[\"']insufficient_quota[\"']|Your credit balance is too low")  # of OpenAI, and of Anthropic
 
 
 class Fault(StrEnum):
@@ -52,14 +56,16 @@ class Fault(StrEnum):
     RATE_LIMITED = "the provider asks for fewer calls"
     OVERLOADED = "the provider is overloaded"
     SERVER = "the provider failed"
-    REQUEST = "the provider refuses the request"
+    REQUEST = "the provider refuses the request, such as for its length, its content or the name of the model"
     NOT_JSON = "the reply is not a JSON object"
     SHAPE = "the reply is not what the provider's protocol says"
-    CALL = "the call failed before it reached the provider"
+    CALL = "the call failed before it reached the provider; check api_key, base_url, proxies and certificates"
     NOT_ASYNC = "its summarize is no coroutine; write it as `async def summarize(self, job)`"
+    NO_EXCEPTION = "the summarizer raised no Exception; let it raise SummarizerError"
     CLOSED = "the summarizer is closed"
     NO_PROVIDER = "the host has mounted no such provider"
     CANCELLED = "the host has cancelled the call"
+    ENDED = "the call was cancelled by something else than its caller"
 
 
 class HttpStatus(Exception):
@@ -124,13 +130,19 @@ class Connection:
 
     def _connect(self, method: str) -> Any:
         """Return the client, without retries and redirects. It asks for replies that are not compressed, and leaves the
-        body of an error unread, which the SDKs would read whole.
+        body of an error unread, which the SDKs would read whole, but for its first piece: OpenAI and Anthropic give no
+        402 where an account has no money, and say so in words.
 
         Off the event loop, for this imports modules and loads certificates.
         """
 
         async def drop_error_body(response: Any) -> None:
             if not 200 <= response.status_code < 300:
+                if response.status_code in (400, 429):
+                    with anyio.move_on_after(1.0), suppress(Exception):
+                        if _NO_MONEY.search(await anext(response.aiter_raw(), b"")):
+                            response.status_code = 402
+                    response.is_stream_consumed = False  # or the SDKs would look for its text
                 await response.aclose()
 
         sdk = import_module(self._sdk)
@@ -171,7 +183,8 @@ class SdkSummarizer(ABC):
         needs = f"summarizer = {self.provider!r} needs a"
         if not isinstance(model, str) or not model.strip():
             raise SettingsError(f"{needs} model and there is none; set model, for example model = {self.example!r}")
-        if not (api_key or any(map(os.environ.get, self.key_variables))):
+        key = (api_key or os.environ.get(self.key_variables[0], "")).strip()  # the variable may end with a line
+        if not (key or any(os.environ.get(name, "").strip() for name in self.key_variables[1:])):
             named = f"the environment variable {self.key_variables[0]} ({self.key_hint})"
             raise SettingsError(f"{needs} key and there is none; set api_key or {named}")
         address = base_url or os.environ.get(f"{self.provider.upper()}_BASE_URL") or self.official
@@ -180,7 +193,7 @@ class SdkSummarizer(ABC):
         self.host = found.netloc.rpartition("@")[2]  # an environment variable may hold a password in it
         self.address = f"{found.scheme}://{self.host}{found.path}"
         self.recipe = recipe_name(self.provider, model, server=address, official=self.official)
-        self.connection = Connection(self.client, timeout=timeout, base_url=address, api_key=api_key or None)
+        self.connection = Connection(self.client, timeout=timeout, base_url=address, api_key=key or None)
 
     @abstractmethod
     async def ask(self, system: str, user: str, limit: int) -> SummaryReply:
@@ -276,7 +289,7 @@ def recipe_name(provider: str, model: str, *, server: str = "", official: str = 
 
 
 _CUT = ["length", "max_tokens", "max_output_tokens", "incomplete", "model_context_window_exceeded", "pause_turn"]
-_CUT += ["model_length", "error", "insufficient_system_resource"]  # as Mistral, OpenRouter and DeepSeek say
+_CUT += ["model_length", "error", "insufficient_system_resource", "abort"]  # Mistral, OpenRouter, DeepSeek, vLLM
 
 
 def read_reply(reply: Mapping[str, Any], limit: int) -> SummaryReply:
@@ -295,26 +308,26 @@ def read_reply(reply: Mapping[str, Any], limit: int) -> SummaryReply:
 def _read(reply: Mapping[str, Any], limit: int) -> SummaryReply:
     is_chat, error = "choices" in reply, reply.get("error")
     choices: Any = reply["choices"] if is_chat else [{"message": reply, "finish_reason": reply.get("stop_reason")}]
-    if not isinstance(choices if is_chat else reply.get("content"), list):
-        code = error.get("code") if isinstance(error, Mapping) else None
-        if isinstance(code, int) and 300 <= code < 600:  # with the status of a success, as some servers send it
-            raise status_failure(code)
+    if not isinstance(choices if is_chat else reply.get("content"), list) or (error and not choices):
+        code = str(error.get("code")) if isinstance(error, Mapping) else ""
+        if re.fullmatch("[345][0-9]{2}", code):  # with the status of a success, as some servers send it
+            raise status_failure(int(code))
         raise SummarizerError(Fault.SERVER if error else Fault.SHAPE)
     if not choices:
         raise SummarizerRefused(Refusal.EMPTY)
     message, reason = choices[0]["message"], choices[0].get("finish_reason")
+    reason = reason.lower() if isinstance(reason, str) else None
     content = message.get("content")
     parts = content if isinstance(content, list) else [{"text": content or ""}]
     kinds = {part.get("type") for part in parts}
-    if reason in ("refusal", "content_filter") or message.get("refusal") or "refusal" in kinds:
+    if reason in ("refusal", "content_filter", "safety") or message.get("refusal") or "refusal" in kinds:
         raise SummarizerRefused(Refusal.DECLINED)
     called = message.get("tool_calls") or message.get("function_call") or reason == "tool_use"
     if called or kinds & {"tool_use", "tool_call"} or not isinstance(content, str | list | None):
         raise SummarizerRefused(Refusal.NOT_TEXT)
     text = "".join(part.get("text") or "" for part in parts if part.get("type") in ("text", "output_text", None))
     said = counted(text, reply.get("usage"))
-    is_told = isinstance(reason, str) and reason
-    is_cut = reason in _CUT if is_told else said.output_tokens is None or said.output_tokens >= limit
+    is_cut = reason in _CUT if reason else said.output_tokens is None or said.output_tokens >= limit
     if not text.strip() and not is_cut:
         raise SummarizerRefused(Refusal.EMPTY)
     return replace(said, truncated=is_cut)
@@ -349,9 +362,11 @@ def status_failure(status: int, retry_after: float | None = None) -> SummarizerE
 
 
 def seconds_to_wait(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds that a `Retry-After` header asks for; None where it is no sound number."""
+    """Return the seconds that a `Retry-After` header asks for, until a date too; None where it is neither, or past."""
     for name, unit in (("retry-after-ms", 1_000), ("retry-after", 1)):
         with suppress(ValueError):
             if 0 <= (found := float(headers.get(name, ""))) < math.inf:
                 return found / unit
+    with suppress(ValueError, OverflowError):
+        return max(parsedate_to_datetime(headers.get("retry-after", "")).timestamp() - time.time(), 0.0) or None
     return None

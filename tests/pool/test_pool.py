@@ -12,6 +12,7 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
@@ -22,14 +23,16 @@ from summarizing_context import Settings, SettingsError, SummarizingContext, Sum
 from summarizing_context.adapters.open_sessions import opened_store
 from summarizing_context.assembly import open_store
 from summarizing_context.cli import build_command
-from summarizing_context.contrib.postgres.pool import RETRIES, PoolWorker, PostgresRequests, pool_worker
+from summarizing_context.contrib.postgres.pool import RETRIES, PoolCaller, PoolWorker, PostgresRequests, pool_worker
 from summarizing_context.contrib.postgres.store import read_address
+from summarizing_context.errors import SummarizerRefused
 from summarizing_context.stores.base import SummaryKey
 from summarizing_context.testing import range_name
 from tests import postgres_server
 from tests.contract.store_builders import log_of
 from tests.laws.builders import assistant, user
 from tests.postgres_server import rows
+from tests.summarizers.scripted import job
 
 SMALL: dict[str, Any] = {"segment_min": 150, "segment_target": 300, "segment_max": 600, "summary_max_tokens": 60}
 SMALL |= {"max_tokens": 1_000, "safety_margin": 0, "start_at": 0.01, "breaker_cooldown": 0.05}
@@ -204,6 +207,20 @@ async def test_nothing_is_paid_twice_where_hosts_and_workers_make_summaries(addr
         assert {context.statistics().summaries_failed for context in hosts} == {0}
     assert len(model.asked) > 3
     assert model.paid_twice() == 0
+
+
+async def test_what_a_worker_declines_is_refused_at_the_host_too_which_asks_for_it_less_often(address):
+    class Declining(Model):
+        async def summarize(self, job: SummaryJob) -> str:
+            return await super().summarize(job) if job.kind == "rules" else ""
+
+    store: Any = await open_store(address)
+    known: Any = SimpleNamespace(recipe=Model.recipe, model=None)
+    async with working(address, Declining(), call_timeout=500.0) as worker:
+        assert worker._claim > 3 * 500, "no other worker pays meanwhile"
+        with anyio.fail_after(PATIENCE), pytest.raises(SummarizerRefused, match="the reply is empty"):
+            await PoolCaller(settings(address, "pool"), store, known).summarize(job(recipe_hash="recipe"))
+    await store.close()
 
 
 async def test_a_request_that_goes_on_failing_is_tried_again_later_and_later_and_then_waits_for_a_host(address):

@@ -5,9 +5,11 @@ import asyncio
 import itertools
 import json
 import threading
+import time
 import traceback
 import tracemalloc
 from dataclasses import replace
+from email.utils import formatdate
 from functools import partial
 from typing import Any
 
@@ -171,11 +173,30 @@ async def test_a_status_becomes_an_error_that_says_what_to_do(protocol, fault):
 @for_all
 @pytest.mark.parametrize("status", [429, 503, 529])
 async def test_the_wait_that_is_asked_for_is_told(protocol, status):
-    unsound = ("soon", "-3", "nan", "inf", "1e999", "Wed, 21 Oct 2026 07:28:00 GMT")
+    unsound = ("soon", "-3", "nan", "inf", "1e999", "Wed, 21 Oct 2015 07:28:00 GMT")
     asked = [({"retry-after": "7"}, 7.0), ({"retry-after": "0.25"}, 0.25)]
     asked += [({"retry-after-ms": "250", "retry-after": "1"}, 0.25), *(({"retry-after": one}, None) for one in unsound)]
     for headers, seconds in asked:
         assert (await failure(protocol, status=status, headers=headers, text=SPOKEN)).retry_after == seconds, headers
+    date = {"retry-after": formatdate(time.time() + 60, usegmt=True)}
+    assert 50 < (await failure(protocol, status=status, headers=date, text=SPOKEN)).retry_after <= 60
+
+
+@for_all
+async def test_an_account_without_money_is_known_by_words_where_its_status_says_something_else(protocol):
+    openai, anthropic = {"code": "insufficient_quota"}, {"message": "Your credit balance is too low to access"}
+    for status, error in ((429, openai), (400, anthropic)):
+        assert (await failure(protocol, status=status, json={"error": error})).args == (Fault.MONEY,)
+
+
+@for_all
+def test_a_key_of_the_environment_may_end_with_a_line_and_is_more_than_white_space(protocol, monkeypatch):
+    for variable in protocol.keys:
+        monkeypatch.setenv(variable, " \r\n")
+    with pytest.raises(SettingsError, match="needs a key"):
+        protocol.made(api_key=None)
+    monkeypatch.setenv(protocol.keys[0], f"{KEY}\r\n")
+    assert protocol.made(api_key=None).connection._options["api_key"] == KEY
 
 
 NO_OBJECTS = ('{"id": "1", "cho', f'["{SPOKEN}"]', b'"\xff\xfe"', "[" * 100_000, "", "<html>busy</html>", "9" * 5_000)
@@ -204,7 +225,7 @@ def shapes(protocol: Protocol) -> dict[Any, list[Any]]:
             completion(None, function_call={"name": "run"}),
         ],
         Refusal.DECLINED: [completion([DECLINED]), completion(None, refusal=SPOKEN), completion("", reason=FILTERED)],
-        Fault.OVERLOADED: [{"error": {"code": 503, "message": SPOKEN}}],
+        Fault.OVERLOADED: [{"error": {"code": 503, "message": SPOKEN}}, {"error": {"code": "503"}, "choices": []}],
         Fault.RATE_LIMITED: [{"error": {"code": 429}}],
         Fault.SERVER: [{"error": SPOKEN}],
     }
@@ -243,7 +264,11 @@ async def test_the_text_of_a_reply_is_taken_how_it_ended_and_of_its_usage_what_c
     blocks = answer([*thinking, TEXT, {"type": "a block of tomorrow", "text": "another"}])
     assert (await got(protocol, json={OPENAI: choices, ANTHROPIC: blocks}[protocol])).text == GOOD
     for text, ended, is_cut in (
-        *((text, {"reason": ended}, True) for text in ("half", "") for ended in (protocol.cut, "error")),
+        *(
+            (text, {"reason": ended}, True)
+            for text in ("half", "")
+            for ended in (protocol.cut, protocol.cut.upper(), "abort")
+        ),
         *((GOOD, ended, False) for ended in ({}, {"reason": "a reason of tomorrow"})),
         *((GOOD, {"reason": reason}, False) for reason in (None, LEFT_OUT, 7)),
         *((GOOD, {"reason": reason, "usage": LEFT_OUT}, True) for reason in (None, LEFT_OUT, 7)),

@@ -37,8 +37,12 @@ async def test_a_file_that_cannot_serve_and_a_name_that_leads_nowhere_are_prompt
     for content, said in lacking:
         with pytest.raises(PromptError, match=said):
             load("segment/v1", root=prompts(tmp_path, content))
-    with pytest.raises(PromptError, match="segment/v1: more is wanted"):
+    with pytest.raises(PromptError, match="segment/v1: its placeholders are max_tokens, more; they must be max_tokens"):
         await open_context(Settings(prompts=prompts(tmp_path, FRONT + "{{max_tokens}} {{more}}"))).__aenter__()
+    (tmp_path / "segmnet").mkdir()
+    prompts(tmp_path, FRONT + "{{max_tokens}}").joinpath("segment/v1.md").rename(tmp_path / "segmnet" / "v1.md")
+    with pytest.raises(PromptError, match="segmnet is no purpose"):
+        await open_context(Settings(prompts=tmp_path)).__aenter__()
     nowhere: tuple[Any, ...] = ("segment/v0", "../segment/v1", "segment/v99", "nothing", "..", "", None)
     for find, name in [(load, "segment"), *product((load, latest), nowhere)]:
         with pytest.raises(PromptError):

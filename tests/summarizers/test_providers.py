@@ -85,3 +85,7 @@ async def test_a_summarizer_whose_attribute_raises_is_a_mistake_in_the_settings(
     with pytest.raises(SettingsError, match=f"attribute {name} of the summarizer Odd raised RuntimeError") as caught:
         await open_context(summarizer=odd).__aenter__()
     assert "secret" not in str(caught.value)
+    if name == "recipe":  # a method: all would be paid for again at each start
+        odd = type("Odd", (), {"summarize": print, name: lambda self: "mine"})()
+        with pytest.raises(SettingsError, match="recipe of Odd is a method"):
+            await open_context(summarizer=odd).__aenter__()

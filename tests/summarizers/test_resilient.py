@@ -13,6 +13,7 @@ from summarizing_context.errors import SummarizerNotReady, SummarizerRateLimited
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 from summarizing_context.summarizers.resilience import ResilientSummarizer
+from summarizing_context.summarizers.sdk import status_failure
 from tests.behaviour.contexts import Clock
 from tests.summarizers.scripted import CONTENT, GOOD, JOB, SECRET
 
@@ -94,6 +95,15 @@ async def test_the_kind_of_a_failure_is_kept_and_its_words_are_not_told(kind: ty
     assert SECRET not in f"{raised} {raised!r} {outer.statistics()}"
     assert JOB.range_hash[:8] in str(raised)
     assert outer.statistics().last_error == f"{kind.__name__} from ApiError 503"
+
+
+@pytest.mark.parametrize("status", [400, 413, 422])
+async def test_a_request_that_a_provider_will_not_read_is_sent_once_and_then_less_and_less_often(status: int):
+    outer = Played(status_failure(status), attempts=3)
+    for _ in range(5):
+        raised = await outer.failure()
+        assert (type(raised), outer.statistics().refused_replies) == (SummarizerRefused, 0)
+    assert (len(outer.asked), outer.slept, outer.ready_in(), outer.statistics().model_input_tokens) == (5, [], 0.0, 0)
 
 
 async def test_a_refused_reply_gets_one_more_try_at_once_and_tersely_and_both_are_paid_for():

@@ -15,7 +15,7 @@ from dataclasses import asdict
 from typing import Any
 
 from summarizing_context.contrib.postgres.store import PostgresEngine, PostgresStore, looks, take_claim
-from summarizing_context.errors import SettingsError, StoreError, SummarizerError, SummarizerNotReady
+from summarizing_context.errors import SettingsError, StoreError, SummarizerError, SummarizerNotReady, SummarizerRefused
 from summarizing_context.settings import Settings, without_default_cap
 from summarizing_context.stores.base import Place, SessionStore, StoredSummary, SummaryKey
 from summarizing_context.stores.relational.store import note_uses, save_summary
@@ -24,6 +24,7 @@ from summarizing_context.summarizers.providers import make_caller, make_model
 from summarizing_context.summarizers.verification import GROUNDING_VERSION
 
 RETRIES = (60.0, 300.0, 1_800.0, 7_200.0, 21_600.0, 86_400.0)  # seconds from each failure to the next try
+_REFUSED = "refused: "  # begins the error of a request that a host asks for again later and later
 _LOOK_AGAIN = 1.0  # seconds until a worker that has room looks for requests, or tries again what the store failed
 
 logger = logging.getLogger(__name__)
@@ -55,14 +56,14 @@ class PostgresRequests:
         """Say why a request was not answered. It is tried again, later and later; a host may ask before."""
         await self.run("note_error", **key._asdict(), error=error, waits=list(RETRIES))
 
-    async def take(self, recipe: str, most: int) -> list[tuple[SummaryKey, str, bytes]]:
-        """Claim requests of a queue for 300 seconds; return each with its key, its session, and what it asks."""
+    async def take(self, recipe: str, most: int, seconds: float = 300.0) -> list[tuple[SummaryKey, str, bytes]]:
+        """Claim requests of a queue for so long; return each with its key, its session, and what it asks."""
 
         def work(connection: PostgresEngine) -> list[tuple[SummaryKey, str, bytes]]:
             queue = f"{recipe} {GROUNDING_VERSION}"
             found = connection.run("open_requests", queue=queue, most=most).fetchall()
             asked = [(SummaryKey(*key), session_id, text) for *key, session_id, text in found]
-            return [request for request in asked if take_claim(connection, request[0], 300.0)]
+            return [request for request in asked if take_claim(connection, request[0], seconds)]
 
         return await self.store.submit("ask for summaries", work)
 
@@ -115,7 +116,7 @@ class PoolCaller:
             while True:
                 await requests.ask(self._session_id, key, self.recipe, json.dumps(asdict(job)).encode())
                 if (error := await requests.wait(key)) is not None:
-                    raise SummarizerError(error)
+                    raise (SummarizerRefused if error.startswith(_REFUSED) else SummarizerError)(error)
                 if kept := (await requests.store.find_summaries(self._session_id, {key: None})).get(key):
                     return SummaryReply(kept.text, kept.input_tokens, kept.output_tokens)
         except StoreError as error:
@@ -138,7 +139,7 @@ async def pool_worker(
         caller = make_caller(without_default_cap(settings), own or summarizer, read_only=False)
         if caller.recipe is None:
             raise SettingsError("the summarizer needs an attribute `recipe`, by which hosts name it too")
-        yield PoolWorker(requests, caller, caller.recipe, settings.concurrency, drain_within)
+        yield PoolWorker(requests, caller, caller.recipe, settings, drain_within)
     finally:
         if own is not None:
             await own.close()
@@ -147,9 +148,10 @@ async def pool_worker(
 class PoolWorker:
     """Makes summaries for the sessions of one store, until told to drain. Belongs to its event loop."""
 
-    def __init__(self, requests: PostgresRequests, caller: Caller, recipe: str, room: int, drain_within: float) -> None:
-        self._requests, self._caller, self._recipe = requests, caller, recipe
-        self._room, self._drain_within = room, drain_within
+    def __init__(self, store: PostgresRequests, caller: Caller, recipe: str, given: Settings, drain: float) -> None:
+        self._requests, self._caller, self._recipe = store, caller, recipe
+        self._room, self._drain_within = given.concurrency, drain
+        self._claim = 3 * given.call_timeout + 120.0  # seconds that a job may take, and its reply to be kept
         self._draining = asyncio.Event()
 
     def drain(self) -> None:
@@ -165,7 +167,7 @@ class PoolWorker:
                 gate, room = self._caller.ready_in(), self._room - len(running)
                 if gate == 0.0 and room:
                     try:
-                        taken = await self._requests.take(self._recipe, room)
+                        taken = await self._requests.take(self._recipe, room, self._claim)
                         running |= {asyncio.create_task(self._make(*request)) for request in taken}
                     except StoreError as error:
                         logger.warning("the queue is out of reach for now", extra={"cause": type(error).__name__})
@@ -210,6 +212,6 @@ class PoolWorker:
                 cause = type(error).__name__
                 logger.error("a summary could not be made", extra={"cause": cause})
             with suppress(StoreError):  # it is tried again
-                await requests.fail(key, cause)
+                await requests.fail(key, f"{_REFUSED if isinstance(error, SummarizerRefused) else ''}{cause}")
         finally:
             requests.store.give_up_key(key)
