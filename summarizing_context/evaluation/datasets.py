@@ -199,7 +199,8 @@ def read_messages(messages: Sequence[Message]) -> list[Read]:
             arguments += part.texts[:1] if given is None else map(str, _leaves(given))
         used: dict[str, None] = {}
         for text in arguments:
-            if len(text) <= 400:  # a longer argument is content rather than a reference
+            # a longer argument is content rather than a reference, and a round number is a limit, such as a timeout
+            if len(text) <= 400 and not re.fullmatch(r"\d+000", text):
                 bare = text.strip()
                 if 4 <= len(bare) <= 40 and bare.isalnum() and any(map(str.isdigit, bare)) and not bare.isdigit():
                     used[bare] = None

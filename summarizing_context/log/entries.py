@@ -202,7 +202,8 @@ class Entry(msgspec.Struct, eq=False, gc=False):
         return PlacedMessage(index, message, reading or read_message(message), cost)
 
     def cost(self, image_tokens: int) -> int:
-        return MESSAGE_TOKENS + self.facts.text_tokens + media_cost(self.facts.rare.media, image_tokens)
+        few = self.facts.few
+        return MESSAGE_TOKENS + self.facts.text_tokens + (media_cost(few.media, image_tokens) if few else 0)
 
 
 def read_all(entries: Iterable[Entry], first: int, tokens: Sequence[int]) -> list[PlacedMessage]:

@@ -23,7 +23,7 @@ from summarizing_context.summarizers.prompts import latest
 from summarizing_context.testing import ScriptedSummarizer, check_session, default_summary
 from tests.cli.commands import write_transcript
 from tests.evaluation.sessions import answered, changed, session, value, write
-from tests.laws.builders import assistant, system, user
+from tests.laws.builders import assistant, call, system, user
 
 pytest_plugins = ["pytester"]
 SMALL = Settings(max_tokens=3_000)
@@ -305,6 +305,10 @@ def test_hindsight_asks_for_values_that_were_read_before_a_cut_and_used_after_it
     again = [*rows[:cut], user(" ".join(value(3, n) for n in range(40))), *rows[cut:]]
     for log, newest in ((rows, 1_000_000), (again, 1_000)):  # the newest part is everything, or holds it once more
         assert hindsight(read_messages(log), cut, newest) == []
+    waiting = call("anthropic", ("w", "shell", {"timeout": 120_000}))  # a limit is nothing that a view has to hold
+    assert [probe.values for probe in hindsight(read_messages([waiting, *rows, waiting]), cut + 1, 1_000)] == [
+        probe.values for probe in probes
+    ]
 
 
 def test_an_excerpt_is_told_as_it_was_written_in_whole_words():
