@@ -19,7 +19,7 @@ from tests.behaviour import contexts
 from tests.behaviour.contexts import TINY, Provider, fill, reason, said, tiny
 from tests.contract.store_builders import sql
 from tests.laws.builders import Message, assistant, result, system, user
-from tests.laws.checkers import prefix_problems
+from tests.laws.checkers import order_problems, prefix_problems, tool_safe_problems
 from tests.laws.summarizers import Counting
 
 begun = partial(contexts.begun, of=tiny, count_tokens=None)
@@ -231,6 +231,9 @@ async def test_who_only_looks_sees_a_session_as_it_was_cut_whatever_the_settings
 # Budgets that go down and up again, by request and by restart.
 
 
+BUDGETS = (300, 500, 4_000, 16_000, 200_000)
+
+
 def chat(count: int, tokens: int, start: int = 0) -> list[Message]:
     return [said(number, "word " * tokens) for number in range(start, start + count)]
 
@@ -272,6 +275,38 @@ async def test_a_small_request_between_large_ones_costs_the_large_ones_nothing(s
             little = await view(context, small)
             assert reason(context) is None, "its view is kept as well"
             assert (await view(context, 40_000), await view(context, small)) == (before, little)
+
+
+@pytest.mark.parametrize("seed", range(2))
+async def test_any_order_of_budgets_by_request_and_by_restart(seed: int, tmp_path: Path):
+    """Each view is lawful and shows of the newest message what a fresh session shows; at an equal budget it goes on
+    from the one before, unless it is told."""
+    draw, raised, whole, wide = random.Random(seed), 0, 0, 0
+    log, last = list[Message](), dict[int, list[Message]]()
+    for _ in range(7):
+        most = draw.choice(BUDGETS)
+        async with roomy(store=tmp_path / "a.db", max_tokens=most) as context:
+            for _ in range(draw.randrange(1, 8)):
+                for _ in range(draw.randrange(3)):
+                    log += chat(1, draw.choice([1, 20, 200, 1_000]), len(log))
+                    await context.add_message(log[-1])
+                if not log:
+                    continue
+                budget = draw.choice([*BUDGETS, None])
+                shown, at = await context.get_messages_for_request(token_budget=budget), budget or most
+                assert context.last_view.tokens <= at
+                assert tool_safe_problems(shown) + order_problems(shown, log) == []
+                if reason(context) is None:
+                    assert prefix_problems(last.get(at, []), shown) == [], at
+                last[at] = shown
+                raised += reason(context) == "budget_raised"
+                whole += shown[-1] == log[-1]
+                if shown[-1] != log[-1]:
+                    async with roomy() as fresh:
+                        await fresh.set_messages(log)
+                        assert (await view(fresh, at))[-1] != log[-1], at
+                    wide += 1
+    assert min(raised, whole, wide) > 0
 
 
 async def test_a_larger_budget_covers_nothing_that_a_smaller_one_has_shown():
