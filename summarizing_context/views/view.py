@@ -672,7 +672,7 @@ REASON_WORDS: dict[str, str] = {
     "log_replaced": "log replaced",
     "idle": "cache was cold",
     "explicit": "asked for",
-    "restored": "gone back",
+    "restored": "restored or reopened",
 }
 
 

@@ -157,7 +157,7 @@ async def test_calls_given_up_in_an_end_that_is_gone_are_not_given_up_again(tmp_
 
 @pytest.mark.usefixtures("each_store")
 async def test_segments_that_views_of_an_end_that_is_gone_have_ended_are_not_ended_again(tmp_path: Path) -> None:
-    """And a view that starts over is told, also where a segment was ended for it."""
+    """A view that starts over gives its reason, even where a segment was closed for it."""
     late = Late()
     async with a_session(tmp_path / "edited.db", late) as judge:
         await late.cover(judge, TWO, 2)
