@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from summarizing_context.assembly import open_context as open_context
     from summarizing_context.assembly import open_store as open_store
     from summarizing_context.commands import CommandResult as CommandResult
+    from summarizing_context.concurrency import BlockingContext as BlockingContext
     from summarizing_context.context import SummarizingContext as SummarizingContext
     from summarizing_context.log.message_log import Fact as Fact
     from summarizing_context.log.message_log import OpenCall as OpenCall
@@ -52,6 +53,7 @@ _HOMES = {  # modules whose names are loaded when they are first used
     "adapters.amplifier": "mount on_session_ready",
     "assembly": "open_context open_store",
     "commands": "CommandResult",
+    "concurrency": "BlockingContext",
     "context": "SummarizingContext",
     "log.message_log": "Fact OpenCall Pin Plan StandingRule",
     "messages.reading": "message_text_parts",

@@ -15,7 +15,15 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
-from summarizing_context.concurrency import Clock, Events, WorkerThread, choose_clock, running_loop
+from summarizing_context.concurrency import (
+    BlockingContext,
+    Clock,
+    Events,
+    WorkerThread,
+    blocking,
+    choose_clock,
+    running_loop,
+)
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import MissingExtraError, SettingsError
 from summarizing_context.log.entries import Intake
@@ -58,8 +66,9 @@ def open_context(
     events: Events | None = None,
     store: SessionStore | None = None,
     embedder: Embedder | Callable[[list[str]], Any] | None = None,
-) -> AbstractAsyncContextManager[SummarizingContext]:
-    """Open a session for the length of an `async with`.
+) -> Opening:
+    """Open a session for the length of an `async with`, or in synchronous code of a `with`, which gives a
+    `BlockingContext`.
 
     `summarizer` is any object with `async def summarize(job) -> str`; without it the settings name one.
     `count_tokens` counts the tokens of a text; `clock` gives seconds that never go back; `redact` takes out what must
@@ -70,7 +79,7 @@ def open_context(
     Raises `SettingsError`, `SessionInUseError`, `StoreError` or, under trio, `WrongEventLoopError` on entering.
     """
     given = summarizer, count_tokens, clock, redact, read_only, events, store, embedder
-    return _Opening(Settings() if settings is None else settings, Options(*given, sends_blocks_of="anthropic"))
+    return Opening(Settings() if settings is None else settings, Options(*given, sends_blocks_of="anthropic"))
 
 
 async def import_transcript(
@@ -115,7 +124,7 @@ class Options:
 
 
 @dataclass(eq=False)
-class _Opening(AbstractAsyncContextManager[SummarizingContext]):
+class Opening(AbstractAsyncContextManager[SummarizingContext]):
     """A session that is opened on entering, and closed on leaving."""
 
     settings: Settings
@@ -127,6 +136,13 @@ class _Opening(AbstractAsyncContextManager[SummarizingContext]):
 
     async def __aexit__(self, *error: object) -> None:
         await self.context.close()
+
+    def __enter__(self) -> BlockingContext:
+        self.blocking = blocking(self)
+        return self.blocking.__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        self.blocking.__exit__(*error)
 
     def __getattr__(self, name: str) -> NoReturn:
         raise AttributeError(f"{name}: the session is not open; write `async with open_context(...) as context:`")
@@ -261,6 +277,11 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
         views = Viewer(Sources(log, summaries, ledger, settings, prices_of_rows), counter.name, native)
         session = Session(views, worker, learner=learner, intake=intake, announce=options.announce)
         await session.load()
+        if settings.session_id == "default" and log.messages and not options.read_only:
+            logger.warning(
+                f"session_id = 'default': going on with the {log.messages} messages of that session in {store.name}; "
+                "give each program or task a session_id of its own"
+            )
         return SummarizingContext(
             session,
             caller=own_caller,

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
+from functools import partial, wraps
 from types import SimpleNamespace
 from typing import Any, Protocol, TypeVar
 
 import anyio
+from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from summarizing_context.errors import ContextClosedError, SettingsError, WrongEventLoopError
 
@@ -118,3 +120,52 @@ def choose_clock(clock: Clock | Callable[[], float] | None) -> Clock:
     if isinstance(reading, bool) or not isinstance(reading, int | float):
         raise SettingsError(f"clock must give seconds as a number; it gave {type(reading).__name__}")
     return ours
+
+
+class BlockingContext:
+    """The methods and properties of a `SummarizingContext` for synchronous code, as `with open_context(...)` gives it.
+
+    Each call runs in the event loop of a thread of its own and blocks until it is done; any thread may call.
+    Raises what the method raises, and `ContextClosedError` after closing."""
+
+    def __init__(self, target: Any, portal: BlockingPortal) -> None:
+        self._target, self._portal = target, portal
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._target, name)
+        if name == "memory":
+            return BlockingContext(value, self._portal)
+        if not callable(value):
+            return value
+
+        @wraps(value)
+        def call(*args: Any, **named: Any) -> Any:
+            return self._call(partial(value, *args, **named))
+
+        return call
+
+    def __len__(self) -> int:
+        return int(self._call(self._target.__len__))
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __dir__(self) -> list[str]:
+        return dir(self._target)
+
+    def _call(self, work: Callable[[], Any]) -> Any:
+        try:
+            done = self._portal.start_task_soon(work)
+        except RuntimeError as error:  # the portal has stopped
+            raise ContextClosedError(f"the context is closed, or called from its own thread ({error})") from None
+        return done.result()
+
+
+@contextmanager
+def blocking(opening: AbstractAsyncContextManager[Any]) -> Iterator[BlockingContext]:
+    """Open a context in the event loop of a new thread, and close both at the end."""
+    with suppress(RuntimeError):
+        asyncio.get_running_loop()
+        raise WrongEventLoopError("an event loop runs in this thread; write `async with open_context(...) as context:`")
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(opening) as context:
+        yield BlockingContext(context, portal)

@@ -5,6 +5,7 @@ import itertools
 import json
 import threading
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -55,6 +56,30 @@ async def test_a_context_that_is_closed_or_belongs_to_another_event_loop_says_so
         with pytest.raises(ContextClosedError, match="closed"):
             await getattr(context, name)(*given)
     await context.close()
+
+
+def test_synchronous_code_calls_the_same_methods_from_any_thread(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    opening = partial(open_context, Settings(store=tmp_path / "a.db", max_tokens=2_000))
+    with opening() as context:
+        with ThreadPoolExecutor(4) as threads:
+            list(threads.map(context.add_message, map(user, map(str, range(40)))))
+        said = context.get_messages()
+        assert {row["content"] for row in said} == {*map(str, range(40))}
+        assert context.get_messages_for_request(token_budget=1_000) == context.last_view.messages
+        assert context.memory.store("The port is 8080.")
+        assert (len(context), caplog.text) == (40, "")
+    for used in (lambda: len(context), context.get_messages, lambda: context.statistics()):
+        with pytest.raises(ContextClosedError, match="closed"):
+            used()
+    with opening() as again:
+        assert again.get_messages() == said
+    assert "going on with the 40 messages" in caplog.text
+
+    async def inside() -> None:
+        with pytest.raises(WrongEventLoopError, match="async with"), opening():
+            pass
+
+    asyncio.run(inside())
 
 
 @pytest.mark.parametrize("summarizer", [None, Counting, Sleeping])
