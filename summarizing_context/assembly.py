@@ -6,7 +6,7 @@ import hashlib
 import logging
 import os
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -67,8 +67,8 @@ def open_context(
     store: SessionStore | None = None,
     embedder: Embedder | Callable[[list[str]], Any] | None = None,
 ) -> Opening:
-    """Open a session for the length of an `async with`, or in synchronous code of a `with`, which gives a
-    `BlockingContext`.
+    """Open a session for the length of an `async with`; with `await`, until you call its `close()`; in synchronous code
+    for the length of a `with`, which gives a `BlockingContext`.
 
     `summarizer` is any object with `async def summarize(job) -> str`; without it the settings name one.
     `count_tokens` counts the tokens of a text; `clock` gives seconds that never go back; `redact` takes out what must
@@ -129,6 +129,9 @@ class Opening(AbstractAsyncContextManager[SummarizingContext]):
 
     settings: Settings
     options: Options
+
+    def __await__(self) -> Generator[Any, None, SummarizingContext]:
+        return start_context(self.settings, self.options).__await__()
 
     async def __aenter__(self) -> SummarizingContext:
         self.context = await start_context(self.settings, self.options)
