@@ -11,6 +11,7 @@ import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from html import escape
 from importlib.resources import files
 from math import inf
 from pathlib import Path
@@ -397,7 +398,8 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
         shown = {**whole, "figures": self.document(gates), "tables": self.tables(gates)}
         data = inert(json.dumps(shown, ensure_ascii=False)).replace("<", "\\u003c")
         replace_private(folder / "report.json", indented(whole))
-        replace_private(folder / "report.html", page.replace("{{data}}", data).encode("utf8", "replace"))
+        page = page.replace("{{verdict}}", escape(inert(self.verdict))).replace("{{data}}", data)
+        replace_private(folder / "report.html", page.encode("utf8", "replace"))
         return folder / "report.html"
 
     @classmethod
