@@ -17,7 +17,7 @@ BEAM ?=
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test net test-hosts test-hosts-oldest oldest package coverage lint lint-hosts format docs laws corpus evals bench peers house clean
+.PHONY: help demo test net test-browser test-hosts test-hosts-oldest oldest package coverage lint lint-hosts format docs laws corpus evals bench peers house clean
 
 help: ## show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -44,6 +44,10 @@ test: $(READY) ## every test
 
 net: $(READY) ## the promises to users by public names alone, in under three minutes (tests/README.md)
 	$(BIN)/python -m pytest -q -n 4 --dist worksteal @tests/net.txt
+
+test-browser: $(READY) ## the inspector's page in a real browser, chromium or google-chrome
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check playwright -c constraints.txt
+	$(BIN)/python -m pytest -n 0 tests/inspector/test_browser.py
 
 $(HOSTS)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(HOSTS)
