@@ -322,25 +322,33 @@ def run(
 def compare(
     old: Annotated[Path, argument("OLD", "Folder or report.json of an earlier run.", parser=options.read_path)],
     new: Annotated[Path, argument("NEW", "A later run of the same logs.", parser=options.read_path)],
+    max_drop: Annotated[float | None, option("N", "Points that a score may fall, sure or not.", min=0)] = None,
     junit: Junit = None,
 ) -> Result:
     """Compare two runs on the same logs, question by question. Exit status 1 if the new one is surely worse.
 
-    Sure is a change whose interval over at least five sessions leaves out zero, and any more broken laws.
+    Sure is a change whose interval over at least five sessions leaves out zero, and any more broken laws. With fewer
+    sessions give --max-drop.
 
     Examples:
-        eval compare main-report/ eval-report/ --junit compare.xml
+        eval compare main-report/ eval-report/ --junit compare.xml --max-drop 5
     """
     before, after, changes = evals.Report.read(old), evals.Report.read(new), list[dict[str, Any]]()
+    results, least = list[tuple[str, str, str, bool | None]](), evals.report.MIN_SESSIONS
     for arm, what, change, worse in after.compare(before):
         words = f"{change.mean:+,.0f} broken" if what == "laws" else evals.report.in_words(change)
-        changes.append({"arm": arm, "what": what, "change": change._asdict(), "worse": worse, "words": words})
-    results = [(one["arm"], one["what"], one["words"], one["worse"]) for one in changes]
-    rows = [(*named, Text(words, "bold red" if worse else "")) for *named, words, worse in results]
-    is_worse = any(one["worse"] for one in changes)
+        bound = max_drop if what in after.metrics else None
+        is_bad = worse or (bound is not None and -100 * change.mean > bound)
+        can_tell = change.has_ends or what == "laws" or bound is not None
+        results.append((arm, what, words, is_bad if can_tell else None))
+        changes.append({"arm": arm, "what": what, "change": change.document, "worse": is_bad, "words": words})
+    rows = [(*named, Text(words, "bold red" if is_bad else "")) for *named, words, is_bad in results]
     evals.report.write_junit(junit, "eval compare", results)
-    verdict, least = f"The new run is {'surely' if is_worse else 'not surely'} worse.", evals.report.MIN_SESSIONS
-    if not is_worse and all(one["change"]["sessions"] < least for one in changes):
+    verdict, is_worse = "The new run is not surely worse.", any(is_bad for *_, is_bad in results)
+    if is_worse:
+        is_sure = any(worse for *_, worse in after.compare(before))
+        verdict = "The new run is surely worse." if is_sure else f"A score fell by more than {max_drop:g} points."
+    elif not any(change["change"]["has_ends"] for change in changes):
         verdict = f"Too few sessions to tell whether the new run is worse; at least {least} are needed."
     shown = table("New against old", ("arm", "what", "change"), rows, fold=True), verdict
     document = {"worse": is_worse, "verdict": verdict, "changes": changes}
@@ -429,8 +437,8 @@ def shown(
     parts += [plain(f"Others: {', '.join(others[:12])}{', …' if len(others) > 12 else ''}.")] if others else []
     parts += [f"{report.missing:,} requests have no recorded reply."] if report.missing else []
     parts.append(dim("cost: tokens that a model reads and writes for 1,000 tokens of history. laws: broken ones."))
-    took = f"{asked:,} questions in {time.perf_counter() - started:.0f} s"
-    parts.append(f"{took}. Each with what every view said: {page}")
+    took = f"{asked:,} questions about {counted(len({one.session for one in report.asked}), 'session')}"
+    parts.append(f"{took}, in {time.perf_counter() - started:.0f} s. Each with what every view said: {page}")
 
     # The exit status: gates, laws where no gate is about them, and whether anything was measured.
     tests: list[Any] = [("gates", one.name, one.words, not one.passed) for one in checked]

@@ -249,13 +249,17 @@ def hindsight(reads: Sequence[Read], cut: int, budget: int) -> list[Question]:
     shown = {value for message in reads[kept:cut] for value in (*message.seen, *message.used)}
     shown.update(value for message in reads if message.role in ("system", "developer") for value in message.seen)
 
+    # Such as `in_progress` that no text says: the agent has it of a tool's definition.
+    said = {value for message in reads[:cut] for value in message.seen}
+    shown.update(value for value in first if value not in said and re.fullmatch(r"[a-z]+(_[a-z]+)+|/dev/null", value))
+
     found: dict[str, Question] = {}
     for at, message in enumerate(reads[cut:], cut):
         for value in message.used:
             if value in first and value not in shown and value not in found and not tail.holds(value):
                 evidence = tuple(dict.fromkeys((first[value], last[value])))
-                said = [Text(reads[place].words).excerpt(value) for place in evidence]
-                if around := said[-1] or said[0]:
+                excerpts = [Text(reads[place].words).excerpt(value) for place in evidence]
+                if around := excerpts[-1] or excerpts[0]:
                     kind = "name" if re.search(r"[^\W\d]", value) else "number"
                     kind = "path" if re.search(r"[/\\]|\.\w{1,4}$", value) else kind
                     asked = f"What message {at} needs"

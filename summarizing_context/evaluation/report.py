@@ -52,6 +52,11 @@ class Interval(NamedTuple):
         """Whether there are enough sessions for its ends to say something."""
         return self.sessions >= MIN_SESSIONS
 
+    @property
+    def document(self) -> dict[str, Any]:
+        """Its fields as JSON values, and whether the ends say something."""
+        return {**self._asdict(), "has_ends": self.has_ends}
+
     def words(self, form: str = ".1f", unit: str = "%") -> Cell:
         """Return its mean and, where they say something, its ends, as terminal, page and verdict show them."""
         mean, low, high = (f"{100 * one:{form}}" for one in self[:3])
@@ -213,6 +218,8 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
     def points(self, arm: str, metric: str = "", category: str = "all") -> dict[tuple[str, str, str], float]:
         """Return the points of an arm by session, case and question."""
         metric = metric or self.metric
+        if arm not in self.arms:
+            raise SettingsError(f"there is no arm {arm!r} in this report; there are {', '.join(self.arms)}")
         return {
             (one.session, one.case, one.id): answer.points[metric]
             for one in self.asked
@@ -260,23 +267,27 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
                     said += f", at {abs(change):.0%} {'more' if change > 0 else 'fewer'} {what}"
             if (useless := self.useless(arm)) > self.useless(other):
                 said += f"; of {useless:.0%} of its segments no reply can serve, and extracts stand for them"
-            leads = {name: lead for name in self.categories if (lead := self.ahead(arm, other, category=name))}
-            words = {name: in_words(lead) for name, lead in leads.items()}
-            sides = {side: [name for name in words if words[name].startswith(side)] for side in ("better", "worse")}
-            is_better = said.startswith(f"{arm}: better by ")  # then also where its mean is not above that of the other
-            below = [name for name, lead in leads.items() if lead.mean < 0 or (is_better and lead.mean == 0)]
-            sides["not better" if is_better else "lower"] = [name for name in below if name not in sides["worse"]]
-            said += "".join(f"; {side} on {', '.join(names)}" for side, names in sides.items() if names)
-            return f"{said}."
+            return f"{said}{self._by_category(arm, other)}."
         arm, score = self.first, self.score(self.first)
         if score is None:
             return "Nothing was measured; each session is named with the reason."
         mean, ends = score.words()
         said = f"{arm}: {mean} {self.metric}" + (f", interval {ends}" if ends else "")
         other = self.baseline or self.best
-        said += f". Against {other}: {in_words(self.ahead(arm, other))}" if other != arm else ""
+        if other != arm:
+            said += f". Against {other}: {in_words(self.ahead(arm, other))}{self._by_category(arm, other)}"
         broken = self.figure(arm, "laws")
         return f"{said}. " + (f"{broken:,.0f} broken laws." if broken else "No law was broken." if broken == 0 else "")
+
+    def _by_category(self, arm: str, other: str) -> str:
+        """Say on which categories an arm is ahead of another and on which it is not."""
+        leads = {name: lead for name in self.categories if (lead := self.ahead(arm, other, category=name))}
+        words = {name: in_words(lead) for name, lead in leads.items()}
+        sides = {side: [name for name in words if words[name].startswith(side)] for side in ("better", "worse")}
+        is_better = in_words(self.ahead(arm, other)).startswith("better by ")  # then also where the means are equal
+        below = [name for name, lead in leads.items() if lead.mean < 0 or (is_better and lead.mean == 0)]
+        sides["not better" if is_better else "lower"] = [name for name in below if name not in sides["worse"]]
+        return "".join(f"; {side} on {', '.join(names)}" for side, names in sides.items() if names)
 
     def useless(self, arm: str) -> float:
         """Return the share of segments of which no reply can serve."""
@@ -381,8 +392,8 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
             by_category = {name: self.score(arm, "", name) for name in categories}
             document["arms"][arm] = {
                 "about": about,
-                **{name: one and one._asdict() for name, one in scores.items()},
-                "categories": {name: one and one._asdict() for name, one in by_category.items()},
+                **{name: one and one.document for name, one in scores.items()},
+                "categories": {name: one and one.document for name, one in by_category.items()},
                 "points": sum(self.points(arm).values()),
                 "questions": len(self.points(arm)),
                 **{name: self.figure(arm, name) for name in (*AT_MOST, "dropped")},
@@ -397,7 +408,7 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
         # Nothing in a text ends the element, and control characters become dots, as on a terminal.
         shown = {**whole, "figures": self.document(gates), "tables": self.tables(gates)}
         data = inert(json.dumps(shown, ensure_ascii=False)).replace("<", "\\u003c")
-        replace_private(folder / "report.json", indented(whole))
+        replace_private(folder / "report.json", indented({"figures": shown["figures"], **whole}))
         page = page.replace("{{verdict}}", escape(inert(self.verdict))).replace("{{data}}", data)
         replace_private(folder / "report.html", page.encode("utf8", "replace"))
         return folder / "report.html"

@@ -226,6 +226,12 @@ class Run:
             folder = cassette if self.writer is not None else Cassette(recording.cassette)
         part: dict[str, Any] = {"asked": [], "views": [], "spent": [], "left_out": [], "notes": [], "missing": 0}
 
+        size = int(cases[0][0].budget if cases else first.max_tokens)
+        nothing = f"{log.name}: nothing is asked about it in a budget of {size:,}; take a smaller one or a longer log"
+        if self.models and recording is None and not any(questions for _, questions in cases):  # no call is worth it
+            part["spent"] = [Spent(log.session, arm.name, 0) for arm in self.arms]
+            return part | {"left_out": [nothing]}
+
         # This package's views, by settings. Recorded cases have budgets of their own.
         for arm, settings in ((arm, arm.settings) for arm in self.arms if arm.settings is not None):
             cuts = [case.cut for case, _ in cases]
@@ -245,7 +251,8 @@ class Run:
         refused = [(case, arm) for case, _ in cases for arm in self.arms if texts.get((case.name, arm.name)) == ""]
         for case, arm in refused:
             size = int(case.budget if recording is not None or arm.settings is None else arm.settings.max_tokens)
-            few = f"{size:,} tokens are no room for a view; take a larger budget"
+            fixed = views.cost(views.Past(messages[: case.cut], size).leading)
+            few = f"{size:,} tokens are no room for a view, of which system rows take {fixed:,}; take a larger budget"
             part["left_out"].append(f"{case.name}, {arm.name}: {few}")
         cases = [(case, questions) for case, questions in cases if case.name not in {one.name for one, _ in refused}]
 
@@ -307,9 +314,7 @@ class Run:
                 if found:
                     part["asked"].append(Asked(case.session, case.name, *asked_for))
         if not (refused or any(questions for _, questions in cases)):
-            size = int(cases[0][0].budget if cases else first.max_tokens)
-            few = f"nothing is asked about it in a budget of {size:,}; take a smaller one or a longer log"
-            part["left_out"].append(f"{log.name}: {few}")
+            part["left_out"].append(nothing)
         return part
 
 

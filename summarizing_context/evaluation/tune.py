@@ -123,7 +123,9 @@ class Trial:
         return self.reports[variant.name]
 
     def measure(self, side: Dataset, *variants: Variant, judge: Settings | None = None) -> Report:
-        """Measure variants on a side. A `judge` marks recorded answers."""
+        """Measure variants on a side, without the ledger, which has paths and commands whatever summaries say; recorded
+        answers belong to views with it. A `judge` marks those."""
+        ledger_share = 0.0 if self.dataset.recording is None else self.settings.ledger_share
         with TemporaryDirectory() as scratch:
             arms = []
             for one in variants:
@@ -131,7 +133,8 @@ class Trial:
                 folder = Path(scratch) / hashlib.sha256(key.encode()).hexdigest()[:16]
                 one.write(folder)
                 about = ", ".join(f"{each.name}/v{each.version} {each.hash[:8]}" for each in one.prompts)
-                settings = replace(self.settings, prompts=folder if one.prompts else None)
+                prompts = folder if one.prompts else None
+                settings = replace(self.settings, prompts=prompts, ledger_share=ledger_share)
                 arms.append(Arm(one.name, settings, about=f"prompts: {about or 'as shipped'}"))
             run = Run(dataset=side, arms=arms, cassette=self.cassette.path, jobs=_AT_ONCE, judge=judge)
             return run.report(self.cassette, self.watch)
@@ -208,7 +211,7 @@ def tune(
         if gain is None or ahead is None or 4 * gain.mean <= gain.high - gain.low or ahead.mean <= 0:
             why = "no proposal could be tried" if new is start else "it is not surely better"
     elif ahead is None or ahead.low <= 0:
-        why = "the interval is not wholly above zero"
+        why = "the interval is not wholly above zero" if ahead and ahead.has_ends else "too few sessions to tell"
     if (useless := report.useless(new.name)) > report.useless(start.name) + 0.1:  # extracts are what is better
         why = f"no reply can serve of {useless:.0%} of its segments"
 
@@ -247,6 +250,7 @@ def tune(
             source = "\n\n".join(clipped(joined(each), 1_200) for each in shown if each)
             of_log.append(Pair(log.name, first, stop, clipped(source, 12_000), was, said, needed, *keeps))
         pairs += sorted(of_log, key=change, reverse=True)[:2]
+    pairs = [pair for pair in pairs if pair.needed] or pairs
     tuning = Tuning(
         old=start.name,
         new=new.name,

@@ -138,6 +138,13 @@ def test_a_worse_run_is_told_and_is_exit_status_1(run: Runner, tmp_path: Path):
     assert ElementTree.parse(tmp_path / "compare.xml").getroot().get("failures") != "0"
     better = run("eval", "compare", worse, old)
     assert (better.status, "The new run is not surely worse." in better.out) == (0, True)
+    document["asked"] = [one for one in document["asked"] if one["session"] == document["asked"][0]["session"]]
+    few, junit = (old, changed("few.json", ours=0.0)), ("--junit", tmp_path / "compare.xml")  # of a single session
+    for more, status, counts in (((), 0, (0, 3)), (("--max-drop", 5), 1, (1, 1)), (("--max-drop", 100), 0, (0, 1))):
+        assert run("eval", "compare", *few, *more, *junit).status == status
+        suite = ElementTree.parse(tmp_path / "compare.xml").getroot()
+        assert (int(suite.get("failures")), int(suite.get("skipped"))) == counts
+    document = json.loads((old / "report.json").read_text("utf8"))
     others = changed("others.json", ours=1.0, tail=0.0)  # only what ours is measured against has become worse
     assert run("eval", "compare", old, others).status == 0
     assert run("eval", "compare", old, tmp_path / "nowhere").status == 2

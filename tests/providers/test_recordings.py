@@ -202,8 +202,8 @@ def test_a_better_prompt_wins_and_is_the_next_version_and_a_replay_says_the_same
         assert planned["calls"] == pytest.approx(len(server.requests), rel=0.15)  # views follow the replies
         assert "segment" in planned["by_kind"]
         calls = len(server.requests) - 8
-        assert sorted({*bar}) == [(bar[0][0], done) for done in range(1, calls + 1)]
-        assert bar[0][0] >= calls
+        assert {done for _, done in bar} == {*range(1, calls + 1)}
+        assert bar[0][0] >= calls - 2  # what is asked follows the replies a little
     run = json.loads((checkout / "one.json").read_text("utf8"))
     tuning, files = run["tuning"], [f"--- shipped segment/v{SHIPPED.version}", "+++ segment/v7.md"]
     assert (tuning["winner"], tuning["diff"][:2]) == ("segment/v7", files)
@@ -212,6 +212,9 @@ def test_a_better_prompt_wins_and_is_the_next_version_and_a_replay_says_the_same
     assert tuning["pairs"][0]["needed"]  # they begin with those that differ in most
     assert any({*pair["new_keeps"]} - {*pair["old_keeps"]} for pair in tuning["pairs"])
     assert all(arm["cost"] > 0 for arm in run["arms"].values())
+    report = json.loads((checkout / "one" / "report.json").read_text("utf8"))
+    assert {one["ledger_share"] for one in report["settings"].values()} == {0}, "which would hide what a summary lost"
+    assert report["figures"]["verdict"] == run["verdict"]
     assert run["verdict"].startswith("segment/v7: better by ")
     assert "more tokens in a view" in run["verdict"]
     told, source = " ".join(capsys.readouterr().out.split()), " ".join(tuning["pairs"][1]["source"].split()[:3])
@@ -231,7 +234,7 @@ def test_a_prompt_that_is_no_better_changes_nothing_and_one_that_cannot_serve_is
     told = json.loads((checkout / "told.json").read_text("utf8"))
     assert (told["tuning"]["winner"], told["tuning"]["diff"], told["written"]) == ("start", [], [])
     assert "equal on every question" in told["verdict"]
-    assert "Not written: the interval is not wholly above zero." in capsys.readouterr().out
+    assert "Not written: too few sessions to tell." in capsys.readouterr().out
     sections, lacks = "its sections must be the fixed ones", "it lacks the placeholder {{max_tokens}}"
     bare, none = f"{sections}, in their order: ## ", "; it has none"
     for right, wrong, words in (("## Done", "## Work", sections), ("{{max_tokens}}", "900", lacks), ("## ", "", bare)):
@@ -246,7 +249,7 @@ def test_a_prompt_whose_replies_cannot_serve_does_not_win_by_the_extracts_in_the
         return Answer(model=lambda body: "I am sorry. " * 500 if BETTER in system_text(body) else says(body))
 
     with serving_apart(refusing) as server:
-        assert tune("--yes", *TRIED, "--json", "told.json", at=server) == 0
+        assert tune("--yes", *TRIED, "--max-calls", 100, "--json", "told.json", at=server) == 0
     told = json.loads((checkout / "told.json").read_text("utf8"))
     assert (told["tuning"]["winner"], told["written"]) == ("start", [])
     assert "of 100% of its segments no reply can serve, and extracts stand for them" in told["verdict"]
