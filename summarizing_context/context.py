@@ -333,7 +333,7 @@ class SummarizingContext:
     async def close(self) -> None:
         """End every task, finish the queued writes, give up the session. Takes at most two seconds."""
         if not self._session.closed:
-            self._session.closed = True
+            self._session.check().closed = True
             with anyio.CancelScope(shield=True):
                 await finish_despite_cancellation(self._end())
 
@@ -543,10 +543,12 @@ class SummarizingContext:
 
     async def header_since(self, number: int) -> list[HeaderNode] | None:
         """Return the blocks that stood for the past from an activation to the next one of its provider, or stand for it
-        now. None where the store keeps them no longer, or the log was replaced since."""
+        now. None where there is no such activation, the store keeps them no longer, or the log was replaced since."""
         session = self._session.check()
-        record, *later = (one for one in session.views.records if one.number >= number)
-        if record.log_version != [record, *later][-1].log_version:
+        later = [one for one in session.views.records if one.number >= number]
+        if not later or (record := later.pop(0)).number != number:
+            return None
+        if record.log_version != session.views.records[-1].log_version:
             return None
         changed = (one for one in later if one.can_undo or one.undoes is not None)
         if (following := next((one for one in changed if one.provider == record.provider), None)) is None:

@@ -8,8 +8,11 @@ from __future__ import annotations
 from base64 import b64decode, b64encode
 from typing import Any
 
+import msgspec
+
 from summarizing_context.errors import StoreCorruptError, StoreError
 from summarizing_context.log.entries import imported, unsealed
+from summarizing_context.log.message_log import PinList
 from summarizing_context.messages.reading import check_message, decode_message, encode_message, read_message
 from summarizing_context.settings import Settings
 from summarizing_context.stores import base
@@ -66,6 +69,8 @@ async def import_session(store: base.SessionStore, document: dict[str, Any]) -> 
     """
     settings = Settings(session_id=document["session_id"], project=document["project"])
     name, project = settings.session_id, settings.project
+    for pins in (document["pins"], *(one["pins"] for one in document["checkpoints"])):
+        msgspec.json.decode(pins or "{}", type=PinList)  # as opening does
     entries = []
     for message, facts in document["messages"]:
         data = encode_message(checked := check_message(message))

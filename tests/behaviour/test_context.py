@@ -50,6 +50,10 @@ async def test_a_context_that_is_closed_or_belongs_to_another_event_loop_says_so
     async with opened([user("hi")]) as context:
         with pytest.raises(WrongEventLoopError):
             await anyio.to_thread.run_sync(lambda: asyncio.run(context.get_messages()))
+        with pytest.raises(WrongEventLoopError):
+            await anyio.to_thread.run_sync(lambda: asyncio.run(context.close()))
+        assert await context.get_messages() == [user("hi")], "and it is open"
+        assert await context.header_since(99) is None
     await (context := await open_context(Settings())).close()  # for a program that opens here, and closes elsewhere
     names = ("get_messages_for_request", "get_messages", "clear", "should_compact", "compact", "wait_idle")
     calls = {"add_message": [user("x")], "set_messages": [[]], "observe_usage": [5], **dict.fromkeys(names, ())}

@@ -198,8 +198,9 @@ def test_an_import_goes_on_from_what_is_there_and_refuses_another_session_of_tha
     # what is no whole export is refused with its line
     path = tmp_path / "3.jsonl"
     whole = path.read_text()
-    edited = json.dumps({**json.loads(whole), "activations": [["", 5]]})
-    for spoilt in (whole[: len(whole) // 2], "{}", "no JSON", "[]", edited):
+    edited = ({**json.loads(whole), "activations": [["", 5]]}, {**json.loads(whole), "pins": '{"pins": 1}'})
+    for spoilt in (whole[: len(whole) // 2], "{}", "no JSON", "[]", *map(json.dumps, edited)):
         path.write_text(spoilt)
         assert main(["sessions", "import", str(path), "--store", str(tmp_path / "c.db")]) == 2
         assert "3.jsonl:1: this is no whole session" in " ".join(capsys.readouterr().err.split())
+    anyio.run(view, str(tmp_path / "c.db"))  # it can be opened
