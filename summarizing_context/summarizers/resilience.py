@@ -227,7 +227,8 @@ class ResilientSummarizer:
     that began before it opened decides nothing. A failure's `retry_after` is honoured in every state.
 
     Caps are on calls and input tokens, of an hour and of a session: a call that would exceed one is not let through.
-    One that can never fit ends the calls of this session. So does the cap on dollars once it is reached.
+    One that can never fit ends the calls of this session. So does the cap on dollars once it is reached; none begins
+    beside calls that would reach it with replies as long as they may be.
     """
 
     def __init__(
@@ -264,6 +265,7 @@ class ResilientSummarizer:
         self._caps = {name: inf if (cap := getattr(settings, name)) is None else cap for name in names}
         self._reached: set[str] = set()  # those that were warned of
         self._spent: list[Call] = []
+        self._under_way = 0  # output tokens that calls may still take
         self._next = 1  # input tokens of the call that found no room: until one is let through, it is the next
 
         # the breaker
@@ -283,7 +285,7 @@ class ResilientSummarizer:
 
     def statistics(self) -> CallStatistics:
         state: BreakerState = "open" if self._quiet() else "half_open" if self._tripped else "closed"
-        ends_in = self._room_in()
+        ends_in = max(self._waits().values())
         left = ends_in if 0 < ends_in < inf else None
         return replace(self._figures, breaker=state, cap_reached=ends_in > 0, cap_ends_in=left)
 
@@ -373,7 +375,7 @@ class ResilientSummarizer:
         run.calls += 1
         try:
             seconds = min(self._settings.call_timeout, run.deadline - now)
-            reply = await self._paid(call, seconds, _asked(self._inner, job))
+            reply = await self._paid(call, seconds, _asked(self._inner, job), job.max_tokens)
 
             # The check reads the whole source, which takes milliseconds, so a thread does it; one at a time, or the
             # event loop would have to wait for many of them before its turn comes.
@@ -410,9 +412,10 @@ class ResilientSummarizer:
         if is_summary:
             self._succeeded(call)
 
-    async def _paid(self, call: Call, seconds: float, asked: Coroutine[Any, Any, Reply]) -> Reply:
+    async def _paid(self, call: Call, seconds: float, asked: Coroutine[Any, Any, Reply], most: int = 0) -> Reply:
         """Return the reply to a call that was let through, and count what it cost, as the reply tells, else as we
-        estimate. Input is paid for where a reply came, also one that cannot serve."""
+        estimate. Input is paid for where a reply came, also one that cannot serve. It has `most` output tokens."""
+        self._under_way += most
         try:
             reply = await call_within(seconds, asked)
         except SummarizerRefused as error:
@@ -422,6 +425,8 @@ class ResilientSummarizer:
         except BaseException:
             self._correct(call, 0)
             raise
+        finally:
+            self._under_way -= most
         self._cost(call, plain_reply(reply))
         return reply
 
@@ -474,8 +479,16 @@ class ResilientSummarizer:
         return max(self._quiet_until - self._clock.now(), 0.0)
 
     def _room_in(self, tokens: int | None = None) -> float:
-        """Return the seconds until the caps let a call through; inf for never in this session."""
-        return max(self._waits(tokens).values())
+        """Return the seconds until the caps let a call through; inf for never in this session. Beside calls that may
+        reach the cap on dollars it is asked again in a second."""
+        most = self._caps["max_cost_per_session"]
+        return max(self._waits(tokens).values()) or float(self._dollars(self._under_way) >= most)
+
+    def _dollars(self, more: int = 0) -> float:
+        """Return what calls have cost, with so many output tokens more."""
+        figures = self._figures
+        output = figures.model_output_tokens + more
+        return self._price.cost(figures.model_input_tokens, output, figures.model_cached_tokens)
 
     def _waits(self, tokens: int | None = None) -> dict[str, float]:
         """Return the seconds until each cap, by its setting, may let a call through with so many input tokens, else the
@@ -485,13 +498,12 @@ class ResilientSummarizer:
         self._spent = [call for call in self._spent if call.at + 3600 > now]
         later = self._spent[0].at + 3600 - now if self._spent else inf  # then the oldest counts no more
         used = sum(call.tokens for call in self._spent) + tokens
-        cost = self._price.cost(figures.model_input_tokens, figures.model_output_tokens, figures.model_cached_tokens)
         waits = (
             later if len(self._spent) >= hour_calls else 0.0,
             0.0 if used <= hour_tokens else later if tokens <= hour_tokens else inf,
             inf if figures.model_calls >= most_calls else 0.0,
             inf if figures.model_input_tokens + tokens > most_tokens else 0.0,
-            inf if cost >= most_cost else 0.0,
+            inf if self._dollars() >= most_cost else 0.0,
         )
         return dict(zip(self._caps, waits, strict=True))
 

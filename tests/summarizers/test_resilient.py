@@ -242,6 +242,10 @@ async def test_a_cap_in_dollars_goes_by_the_price_of_the_model(tmp_path: Path, m
     outer.on_trouble = told.append
     await outer.at_once(1)
     assert (outer.ready_in(), ["max_cost_per_session" in text for text in told]) == (None, [True])
+    longest, dollars = SummaryReply(GOOD, 5, JOB.max_tokens), 2.5 * JOB.max_tokens / 1e6
+    outer = Played(longest, **{**capped, "max_cost_per_session": dollars}, prices=prices)
+    await outer.at_once(6)
+    assert len(outer.asked) == 3, "of calls at once, the one that may reach it is the last"
     monkeypatch.setattr(Played, "asks", None)
     with pytest.raises(SettingsError, match="Inner has no `model`"):
         Played(GOOD, **capped, prices=prices)
