@@ -161,7 +161,8 @@ def _is_error_text(text: str) -> bool:
     """Say whether a provider, or a proxy before it, answered in the model's place."""
     is_page = re.match(r"<(?:!doctype\s+html|html[\s>]|\?xml\s)", text, re.IGNORECASE) is not None
     is_list = re.search(r"^[^\S\n]*(?:#{1,6}|[-*\u2022])\s+\S", text, re.MULTILINE)  # or has a heading
-    return is_page or (len(text) <= _SHORT and not is_list and _PATTERNS["error"].match(_plain(text)) is not None)
+    said = re.sub(r"\A[^\w{]+", "", _plain(text))  # behind a bracket, stars or a sign
+    return is_page or (len(text) <= _SHORT and not is_list and _PATTERNS["error"].match(said) is not None)
 
 
 def _plain(text: str) -> str:

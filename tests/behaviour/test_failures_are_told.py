@@ -265,6 +265,7 @@ BAD = [
     "I'm sorry, but I can't help with that.",
     "Please provide the conversation that you want me to summarize.",
     "Error code: 529 - overloaded",
+    "**[Error: upstream timed out]**",
     "<html><body>502 Bad Gateway</body></html>",
     SummaryReply("## Done\n- The parser was", truncated=True),
     "## Done\n" + "- The work went well and was looked at.\n" * 900,
