@@ -308,7 +308,7 @@ Seconds = Annotated[float, Meta(ge=0, le=86_400)]
 Duration = Annotated[float, Meta(gt=0, lt=365 * 86_400)]  # in seconds
 SessionId = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9._:-]{1,200}\Z", title="1-200 characters of A-Za-z0-9._:-")]
 ProjectTag = Annotated[str, Meta(pattern=r"(?s)\A.{1,200}\Z", title="1-200 characters")]
-ModelName = Annotated[str, Meta(pattern=r"(?s)\A\S.{0,199}\Z", title="1-200 characters")]
+ModelName = Annotated[str, Meta(pattern=r"\A\S(?:[^\r\n]{0,198}\S)?\Z", title="1-200 characters on one line")]
 Instructions = Annotated[str, Meta(pattern=r"(?s)\A\s*\S.{0,1999}\Z", title="1-2000 characters")]
 _URL = r"\Ahttps?://[^\s/@?#]+(/[^\s@?#]*)?\Z"
 Address = Annotated[str, Meta(pattern=_URL, title="http(s)://host/path, without a password in it")]

@@ -188,7 +188,12 @@ class SdkSummarizer(ABC):
             named = f"the environment variable {self.key_variables[0]} ({self.key_hint})"
             raise SettingsError(f"{needs} key and there is none; set api_key or {named}")
         address = base_url or os.environ.get(f"{self.provider.upper()}_BASE_URL") or self.official
-        found = urlsplit(address)
+        try:
+            found = urlsplit(address)
+        except ValueError:
+            found = urlsplit("")
+        if found.scheme not in ("http", "https") or not found.netloc:
+            raise SettingsError(f"{self.provider.upper()}_BASE_URL holds no address; write it like {self.official}")
         self.model = model
         self.host = found.netloc.rpartition("@")[2]  # an environment variable may hold a password in it
         self.address = f"{found.scheme}://{self.host}{found.path}"

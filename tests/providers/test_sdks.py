@@ -130,6 +130,10 @@ def test_the_recipe_names_what_changes_the_output_and_not_the_key(protocol, monk
     assert "example" not in elsewhere
     monkeypatch.setenv(f"{protocol.name.upper()}_BASE_URL", "https://models.example/v1")
     assert protocol.made().recipe == elsewhere
+    for wrong in ("http://[::1", "localhost:8000"):
+        monkeypatch.setenv(f"{protocol.name.upper()}_BASE_URL", wrong)
+        with pytest.raises(SettingsError, match=f"{protocol.name.upper()}_BASE_URL holds no address"):
+            protocol.made()
 
 
 # Faults, which become errors without words of the provider or of the log

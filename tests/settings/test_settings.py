@@ -55,6 +55,7 @@ def test_the_defaults_are_the_documented_ones():
         ({"high_water": 1}, "allowed: a number above 0 and below 1"),
         ({"max_calls_per_hour": -1}, "or none"),
         ({"store": ""}, 'a path to a file, ":memory:", or postgresql:'),
+        ({"model": "gpt\n"}, "1-200 characters on one line"),
         ({"session_id": "a b"}, "1-200 characters of A-Za-z0-9._:-"),
         ({"summarizer": "gpt"}, "one of extractive, openai, anthropic, host"),
         ({"strategy": "heirarchical"}, f"(did you mean hierarchical?); allowed: one of {', '.join(STRATEGIES)}"),
