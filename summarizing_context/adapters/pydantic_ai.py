@@ -214,7 +214,11 @@ def _messages(view: Iterable[Message], rows: Sequence[_Row]) -> list[host.ModelM
                 content = [files.get(canonical_json(block), block.get("text", "")) for block in blocks]
                 said: Any = text if all(isinstance(item, str) for item in content) else content
                 name = names.get(answered := message.get("tool_call_id", ""), "tool")
-                result = host.ToolReturnPart(name, said, answered)
+                result, given = host.ToolReturnPart(name, said, answered), row and row.part
+                if isinstance(given, host.ToolReturnPart):
+                    result = replace(given, content=said)
+                elif isinstance(given, host.RetryPromptPart):
+                    result.outcome = "failed"
                 parts.append(result if message["role"] == "tool" else host.UserPromptPart(said))
         origin = origin or host.ModelRequest(parts=[])
         same = list(map(id, parts)) == list(map(id, origin.parts))

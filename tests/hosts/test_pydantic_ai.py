@@ -118,11 +118,12 @@ async def test_files_go_out_as_they_came_and_their_bytes_stay_out_of_the_log():
         assert prompt.content[1] is image
         context = await run.capability.context_of("c")
         assert len(str(await context.get_messages())) < 1_000
-        shot = ai.ToolReturnPart("shot", ["a line of the page; " * 9_000, image], "c1")
+        shot = ai.ToolReturnPart("shot", ["a line of the page; " * 9_000, image], "c1", outcome="failed")
         call = ai.ModelResponse(parts=[ai.ToolCallPart("shot", {}, "c1")])
         await run.agent.run(message_history=[*prompts("Look."), call, ai.ModelRequest(parts=[shot])])
     (shown,) = parts(run.seen[1], ai.ToolReturnPart)
     assert (len(shown.content[0]) < 90_000, shown.content[1:]) == (True, [image]), "only its text is shortened"
+    assert shown.outcome == "failed"
 
 
 async def test_what_is_bound_to_reasoning_that_a_view_leaves_out_goes_without_its_ids():
