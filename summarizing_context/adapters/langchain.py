@@ -283,7 +283,7 @@ def _is_call(block: object) -> bool:
     return (shape.kind, shape.bound) == ("call", "host") or kind_of(block) == "invalid_tool_call"
 
 
-def _messages(view: Sequence[Message], rows: Sequence[Message], given: Sequence[BaseMessage]) -> list[BaseMessage]:
+def _messages(view: Sequence[Message], rows: Sequence[Message], given: Sequence[BaseMessage]) -> list[Any]:
     """Return a view's rows as messages; each is the newest message of its key that no later row stands for."""
     places: dict[str, list[int]] = defaultdict(list)
     own: dict[str, Any] = {}  # the host's own blocks, by how the log has them
