@@ -179,6 +179,9 @@ async def perform(settings: Settings, line: str, writes: bool) -> sc.CommandResu
         return result
 
 
+_UNDONE = "give the program this budget too: with a smaller one its next request compacts again"
+
+
 def _add(name: str, spec: Command) -> None:
     takes = re.sub(r"\[--.*?\] ", "", spec.usage).partition(" ")[2]
 
@@ -201,7 +204,8 @@ def _add(name: str, spec: Command) -> None:
 
         for figure in _SINCE_OPENING:
             result.data.get("statistics", {}).pop(figure, None)
-        return Result(result.data, [re.sub(rf"{PREFIX} (\w+) (.*)\Z", in_shell, result.text)])
+        remarks = [_UNDONE] if name == "undo" and at.budget else []
+        return Result(result.data, [re.sub(rf"{PREFIX} (\w+) (.*)\Z", in_shell, result.text)], remarks=remarks)
 
     run.__annotations__["words"] = Annotated[list[str] | None, argument(takes, f"As `{PREFIX} {name}` has it.")]
     example = shlex.join((name, "s1", *([spec.example] if spec.example else ()), "--store", "run.db"))

@@ -740,7 +740,10 @@ class Session:
                 budget = state.room + views.system_rows.tokens
             change = await self._decided(partial(views.undo, key, there, budget), True)
             if change is None:
-                raise UndoError("the previous view with the messages since does not fit; give a larger budget")
+                raise UndoError(
+                    f"the previous view with the messages since does not fit in {budget:,} tokens; give a larger budget, "
+                    "as by `undo SESSION --budget N`, and then the program too"
+                )
             made = views.record(change, undone.number)
 
             async def commit() -> None:

@@ -252,6 +252,7 @@ class Viewer:
             there,
             serial=present.serial + 1,
             reason="restored",
+            room=budget - self.system_rows.tokens,  # which may be larger, so that it fits
             system=present.system,
             # as they are now, if messages were added under another beginning since then
             bounds=there.bounds if present.bounds.rewritten == now.rewritten else now,

@@ -225,7 +225,8 @@ def choose_summaries(
     for at in range(len(blocks) - 1, -1, -1) if not (texts.by_model or room.squeeze) else ():
         if left < texts.leaf_tokens / 2:
             break
-        brief = blocks[at]
+        if (brief := blocks[at]).made_by == "model":  # by an earlier process
+            continue
         longer = block(brief._replace(text=_told(texts.longer(places[at], brief.tokens + int(left)))))
         if longer.tokens > brief.tokens:
             left -= longer.tokens - brief.tokens

@@ -200,7 +200,8 @@ class Worker:
         """Take from the store every summary that it has for this session's segments, and the merges that views need;
         those that are known already too, so that the store notes their use."""
         await self._find(Node.leaves(0, len(self.log.segments)))
-        if self.read_only:  # who only looks need not know how they were made
+        # who only looks, or asks no model, need not know how they were made
+        if self.read_only or (self.recipe.maker != "model" and self.summaries.without_summary()):
             used = await guarded(self.store.summaries_of(self.settings.session_id)) or {}
             known = {key.range_hash: one for key, (one, _) in used.items()}
             for at, name in enumerate(self.log.hashes):

@@ -271,6 +271,16 @@ async def test_an_undo_brings_back_the_view_of_before(tmp_path: Path):
         context.activations()
 
 
+async def test_an_undo_in_a_larger_budget_stays(tmp_path: Path):
+    async with begun(session(7, 200), every=1, store=tmp_path / "a.db", max_tokens=ROOM) as context:
+        await context.compact()
+    async with begun(store=tmp_path / "a.db", max_tokens=3 * ROOM) as context:
+        report = await context.undo_activation()
+        await context.get_messages_for_request()
+        assert context.activations()[-1].undoes
+        assert context.last_view.tokens == report.tokens_after
+
+
 async def test_each_view_is_foretold_whatever_its_reason_keeps_what_is_critical_and_tells_its_stable_prefix():
     """To ask changes nothing."""
     clock, reasons, log, before = Clock(), set(), list[dict[str, Any]](), list[Message]()

@@ -228,6 +228,20 @@ async def test_who_only_looks_sees_a_session_as_it_was_cut_whatever_the_settings
     assert (seen.summaries_ready, seen.segments, seen.lag_tokens) == (was.segments, was.segments, 0)
 
 
+async def test_who_asks_no_model_goes_on_with_the_summaries_that_a_model_has_made(tmp_path: Path):
+    opened = partial(roomy, store=tmp_path / "a.db", max_tokens=2_000, **TINY)
+    async with opened(summarizer=Counting("a model")) as context:
+        await grown(context)
+        await context.wait_idle()
+        made = {node.text for node in context.summaries() if node.made_by == "model"}
+    for budget in (2_000, 1_500):  # as it was, and in a view that is made for it, with room that is left
+        async with opened() as context:
+            await view(context, budget)
+            await context.compact()
+            assert {node.text for node in context.summaries()} >= made
+            assert all(node.text in made for node in context.explain() if node.made_by == "model")
+
+
 # Budgets that go down and up again, by request and by restart.
 
 
