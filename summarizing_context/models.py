@@ -108,12 +108,14 @@ class ModelTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     replace: bool = False  # whether no other prices count
 
     def price_of(self, model: str | None) -> ModelPrice | None:
-        """Return the price of a model, or of the one of which it is a dated version; None where it is not known."""
-        if not model:
-            return None
-        dated = re.fullmatch(r"(.*?)-(\d{4}-\d{2}-\d{2}|\d{8}|latest)", model)
-        found: ModelPrice | None = self.models.get(model) or (self.models.get(dated[1]) if dated else None)
-        return found if found is not None or self.replace else _known(model)[0]
+        """Return the price of a model, or of the one of which it is a dated version; that of its maker for the name that
+        a gateway has for it; None where it is not known."""
+        for name in dict.fromkeys([model, re.sub(r"-v\d+(:\d+)?$", "", _bare(model))]) if model else ():
+            dated = re.fullmatch(r"(.*?)-(\d{4}-\d{2}-\d{2}|\d{8}|latest)", name)
+            found: ModelPrice | None = self.models.get(name) or (self.models.get(dated[1]) if dated else None)
+            if found := found if found is not None or self.replace else _known(name)[0]:
+                return found
+        return None
 
     def window_of(self, model: str, client: str = "") -> int | None:
         """Return the tokens of input that a model takes from this program; None where it is not known."""

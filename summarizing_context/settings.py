@@ -370,7 +370,7 @@ class Settings:
     # Key of that provider. `OPENAI_API_KEY` or `ANTHROPIC_API_KEY` also hold it.
     api_key: Key | None = field(default=None, repr=False)
     # `prefer` has the provider write its own compaction block in the background, and shows it in the place of summaries
-    # in requests to that provider. Needs `summarizer` `anthropic` or `openai`.
+    # in requests to that provider. Needs `summarizer` `anthropic` or, in the OpenAI Agents SDK alone, `openai`.
     native: Literal["off", "prefer"] = "off"
     # Folder of your own prompts, `<purpose>/v<N>.md`. Its newest versions replace the shipped ones.
     prompts: Annotated[str | Path, Meta(title="a path to a folder")] | None = None

@@ -43,6 +43,8 @@ def test_a_dated_version_has_the_price_of_its_model_and_prices_have_steps(name: 
     for unlisted in (None, "", "llama3", "claude-opus-5-6", "gpt-9", "gpt-6.2-sol-x", "model-of-mine"):
         assert OURS.price_of(unlisted) is None
     price = OURS.price_of("claude-haiku-4-5")
+    for name in ("anthropic/claude-haiku-4-5", "us.anthropic.claude-haiku-4-5-20251001-v1:0"):  # of gateways
+        assert OURS.price_of(name) == price
     assert price.cost(1_000_000, 100_000) == pytest.approx(1.5)
     assert price.cost(1_000_000, 0, 600_000) == pytest.approx(0.4 + 0.06)
     assert price.cost(100, 0, 10_000) == pytest.approx(0.00001)
