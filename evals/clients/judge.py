@@ -6,9 +6,9 @@ from typing import Any
 
 from evals.clients.upstream import Seen, kept_items
 
-# US dollars for a million tokens, read from the cache, written to it and replied. Requests above 200,000 tokens cost
-# twice that. Claude Sonnet 4.5, and for all others GPT-5.1, by their providers' pages.
-PRICES = {"claude": (0.3, 3.75, 15.0)} | dict.fromkeys(("codex", "opencode", "pi"), (0.125, 1.25, 10.0))
+# US dollars for a million tokens, read from the cache, written to it and replied. Claude Opus 5.5, and for all others
+# gpt-6.2-sol, by their providers' pages; the step of the latter, above 272,000 tokens, is reached by no request here.
+PRICES = {"claude": (0.2, 5.0, 20.0)} | dict.fromkeys(("codex", "opencode", "pi"), (0.1, 2.5, 10.0))
 
 
 @dataclass(slots=True)
@@ -63,7 +63,7 @@ class Verdict:
         self.most_tokens = max(self.most_tokens, seen.tokens)
         read, written, replied = PRICES[self.client]
         price = seen.cached * read + (seen.tokens - seen.cached) * written + seen.written * replied
-        self.dollars += price * (2 if seen.tokens > 200_000 else 1) / 1e6
+        self.dollars += price / 1e6
 
 
 def judge(verdict: Verdict, seen: Sequence[Seen], told: Mapping[str, Any]) -> None:
