@@ -108,8 +108,8 @@ class ModelTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     replace: bool = False  # whether no other prices count
 
     def price_of(self, model: str | None) -> ModelPrice | None:
-        """Return the price of a model, or of the one of which it is a dated version; that of its maker for the name that
-        a gateway has for it; None where it is not known."""
+        """Return the price of a model, or of the one of which it is a dated version; that of its maker where a gateway
+        names it; None where it is not known."""
         for name in dict.fromkeys([model, re.sub(r"-v\d+(:\d+)?$", "", _bare(model))]) if model else ():
             dated = re.fullmatch(r"(.*?)-(\d{4}-\d{2}-\d{2}|\d{8}|latest)", name)
             found: ModelPrice | None = self.models.get(name) or (self.models.get(dated[1]) if dated else None)

@@ -741,8 +741,8 @@ class Session:
             change = await self._decided(partial(views.undo, key, there, budget), True)
             if change is None:
                 raise UndoError(
-                    f"the previous view with the messages since does not fit in {budget:,} tokens; give a larger budget, "
-                    "as by `undo SESSION --budget N`, and then the program too"
+                    f"the previous view with the messages since does not fit in {budget:,} tokens; give a larger "
+                    "budget, as by `undo SESSION --budget N`, and then the program too"
                 )
             made = views.record(change, undone.number)
 
