@@ -5,8 +5,6 @@ says whether a session in a budget still answers what it has to.
     async with open_context(Settings(max_tokens=4_000), summarizer=summarizer) as context:
         await context.set_messages(messages)
         view = await context.get_messages_for_request()
-
-No fake needs a network, a file or a key. All of them do the same each time.
 """
 
 from __future__ import annotations

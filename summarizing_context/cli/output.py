@@ -187,7 +187,9 @@ def explain_failure(error: BaseException) -> int:
     elif not isinstance(error, errors.SummarizingContextError | OSError):
         problems = [f"unexpected {type(error).__name__}: {error}; this is a fault of the program, please report it"]
     elif isinstance(error, ValueError | LookupError | errors.PromptError | errors.UndoError):
-        status = status if isinstance(error, errors.CassetteLimitError) else Status.BAD_INPUT  # wrong, or not there
+        is_called = isinstance(error.__cause__, errors.SummarizerError)  # a model, that did not answer
+        is_well = is_called or isinstance(error, errors.CassetteLimitError)
+        status = status if is_well else Status.BAD_INPUT  # wrong, or not there
     for problem in problems:
         tell(Text.assemble(("error: ", "bold red"), plain(problem)))
     return status

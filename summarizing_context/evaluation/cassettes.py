@@ -208,6 +208,7 @@ class Cassette(AbstractContextManager["Cassette"]):
                 if is_lasting and not self._is_answered and self.calls >= 3:
                     why = f"no request was answered ({_described(error)}), so nothing more is sent"
                     self.failure = errors.CassetteError(f"{self.path}: {why}; mend that, and run it again")
+                    self.failure.__cause__ = error
                 raise
             self._is_answered = True
             self._failed.pop(key, None)

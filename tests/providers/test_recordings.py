@@ -231,6 +231,8 @@ def test_a_prompt_that_is_no_better_changes_nothing_and_one_that_cannot_serve_is
     with serving_apart(keeping) as server:
         own = ("--prompts", "mine", "--prompt", "mine", "--json", "told.json")
         assert tune("--yes", *own, at=server, logs=SOME[:2]) == 0
+        at = server
+    assert tune("--yes", *own[:4], "--cassette", "down.jsonl", at=at, logs=SOME[:2]) == 4  # the server is down
     told = json.loads((checkout / "told.json").read_text("utf8"))
     assert (told["tuning"]["winner"], told["tuning"]["diff"], told["written"]) == ("start", [], [])
     assert "equal on every question" in told["verdict"]
