@@ -536,6 +536,8 @@ def tune(
         parts += [table(title, heads[1:], [cells[1:]], fold=True), table("", heads[:1], [cells[:1]], fold=True)]
     parts += score_tables(report, marked=tuning.winner).values()
     parts.append(dim("dropped: lines taken out of replies. $ for 1M: price of the summaries of 1M tokens of history."))
+    if judge is None:
+        parts.append(dim("Right answers are compared where `eval ask` has recorded some, with --judge-model."))
     parts.append(Text(plain(report.verdict), "bold"))
     parts += [f"Not written: {tuning.why}."] if tuning.why else []
     ahead = report.ahead(tuning.new, tuning.old)

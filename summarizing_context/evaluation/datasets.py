@@ -306,7 +306,8 @@ def _locomo(file: Path) -> Iterator[tuple[str, list[Message], Callable[[], list[
                         told = str(asked["question"]), str(asked["answer"]), evidence
                         questions.append(Question(f"q{len(questions) + 1}", "", *told, values=answers))
         except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
-            raise TranscriptError(f"{file}:1: no session of locomo ({type(error).__name__}: {error})") from error
+            about = f"not as locomo10.json is published ({type(error).__name__}: {error})"
+            raise TranscriptError(f"{file}:1: {about}") from error
         yield f"{file.stem}-{number}", messages, partial(list, questions)
 
 

@@ -331,6 +331,7 @@ def propose_by_gepa(trial: Trial, number: int) -> Iterator[Variant]:
 
     def evaluate(candidate: str, example: str) -> tuple[float, dict[str, str]]:
         variant, complaints = trial.proposal(candidate.strip())
+        trial.refused += ["; ".join(complaints)] if complaints else []
         share, dropped = (0.0, complaints) if variant is None else trial.lost(variant).get(example, (1.0, []))
         outputs = f"summaries that kept {share:.0%} of what was needed later"
         feedback = "; ".join(dropped) or "nothing that was needed later was dropped"
