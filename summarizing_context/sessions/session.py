@@ -742,7 +742,7 @@ class Session:
             if change is None:
                 raise UndoError(
                     f"the previous view with the messages since does not fit in {budget:,} tokens; give a larger "
-                    "budget, as by `undo SESSION --budget N`, and then the program too"
+                    "budget (`undo SESSION --budget N`), and the program too"
                 )
             made = views.record(change, undone.number)
 

@@ -227,8 +227,8 @@ class ResilientSummarizer:
     that began before it opened decides nothing. A failure's `retry_after` is honoured in every state.
 
     Caps are on calls and input tokens, of an hour and of a session: a call that would exceed one is not let through.
-    One that can never fit ends the calls of this session. So does the cap on dollars once it is reached; none begins
-    beside calls that would reach it with replies as long as they may be.
+    One that can never fit ends the calls of this session. So does the cap on dollars once it is reached; no call begins
+    while those under way would reach it with their longest replies.
     """
 
     def __init__(
@@ -414,7 +414,7 @@ class ResilientSummarizer:
 
     async def _paid(self, call: Call, seconds: float, asked: Coroutine[Any, Any, Reply], most: int = 0) -> Reply:
         """Return the reply to a call that was let through, and count what it cost, as the reply tells, else as we
-        estimate. Input is paid for where a reply came, also one that cannot serve. It has `most` output tokens."""
+        estimate. Input is paid for where a reply came, also one that cannot serve. It may take `most` output tokens."""
         self._under_way += most
         try:
             reply = await call_within(seconds, asked)
@@ -479,8 +479,8 @@ class ResilientSummarizer:
         return max(self._quiet_until - self._clock.now(), 0.0)
 
     def _room_in(self, tokens: int | None = None) -> float:
-        """Return the seconds until the caps let a call through; inf for never in this session. Beside calls that may
-        reach the cap on dollars it is asked again in a second."""
+        """Return the seconds until the caps let a call through; inf for never in this session. While calls under way
+        may reach the cap on dollars, that is a second."""
         most = self._caps["max_cost_per_session"]
         return max(self._waits(tokens).values()) or float(self._dollars(self._under_way) >= most)
 
