@@ -351,7 +351,7 @@ _KNOWN = (  # none of them where blocks are planted
 )
 
 DOORS: dict[str, tuple[Any, Sequence[str], Sequence[str]]] = {  # with the dialects and the shapes that it has not
-    "library": (library, ("anthropic", "anthropic", "chat", "gemini", "bedrock"), ("thread",)),
+    "library": (library, ("anthropic", "chat", "gemini", "bedrock", "anthropic"), ("thread",)),
     "proxy": (proxy, ("anthropic", "responses", "anthropic", "responses", "chat"), ()),
     "langchain": (langchain, ("anthropic",), _NO_FORM),
     "pydantic-ai": (pydantic_ai, ("anthropic",), (*_NO_FORM, *_ONLY_TEXT, "null_compaction")),
