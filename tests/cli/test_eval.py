@@ -247,6 +247,11 @@ def test_a_missing_key_is_named_before_all_is_priced(run: Runner, folder: Path, 
     ran = run(*asked, "--yes")
     assert (ran.status, "OPENAI_API_KEY" in ran.err, "Pricing" in ran.err) == (2, True, False)
     assert run(*asked, "--dry-run").status == 0  # a price needs none
+    talk = "".join(json.dumps(says("user", f"Day {at}. " * 60)) + "\n" for at in range(40))  # nothing is asked about it
+    (tmp_path / "talk.jsonl").write_text(talk, encoding="utf8")
+    if command == "eval run":
+        unasked = run("eval", "run", tmp_path / "talk.jsonl", *asked[3:], "--dry-run", "--json", "-")
+        assert unasked.document["calls"] == 0
     (tmp_path / "given.jsonl").touch()  # where replies are given, those that are missing are what is wrong
     assert f"{tmp_path / 'given.jsonl'} lacks replies" in run(*asked, "--cassette", tmp_path / "given.jsonl").err
 

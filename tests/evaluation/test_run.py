@@ -306,7 +306,9 @@ def test_hindsight_asks_for_values_that_were_read_before_a_cut_and_used_after_it
     again = [*rows[:cut], user(" ".join(value(3, n) for n in range(40))), *rows[cut:]]
     for log, newest in ((rows, 1_000_000), (again, 1_000)):  # the newest part is everything, or holds it once more
         assert hindsight(read_messages(log), cut, newest) == []
-    waiting = call("anthropic", ("w", "shell", {"timeout": 120_000}))  # a limit is nothing that a view has to hold
+    waiting = call(
+        "anthropic", ("w", "shell", {"timeout": 120_000, "mode": "files_with_names"})
+    )  # limits, options: no view has to hold them
     assert [probe.values for probe in hindsight(read_messages([waiting, *rows, waiting]), cut + 1, 1_000)] == [
         probe.values for probe in probes
     ]
